@@ -10,8 +10,8 @@ use clap::Args;
 use pantler_control::{ControlError, Size};
 use pantler_dust::targets::{Stop, expectations};
 use pantler_dust::{
-    Counterexample, Doubt, Inquiry, Known, Report, Trace, contradict, contradict_again, investigate_watching,
-    record,
+    Counterexample, Doubt, Inquiry, Known, Report, Script, contradict, contradict_again,
+    investigate_watching, record,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -41,7 +41,7 @@ Targets:
 
 /// Find out what a cache does, from outside.
 ///
-/// A cache is treated with traces of accesses, and what it did is compared with what each policy
+/// A cache is treated with scripts of accesses, and what it did is compared with what each policy
 /// would have done. An answer is a policy with its parameters and the capacity, or `unknown` with
 /// the nearest policy.
 #[derive(Debug, Args)]
@@ -173,7 +173,7 @@ fn asked(words: &Dust, target: &str, stop: &Stop) -> Result<Found> {
     let mut options = expectations(&name);
     options.seed = words.seed();
     let mut progress = Progress::new();
-    let mut watch = |inquiry: &Inquiry, trace: &Trace| progress.step(inquiry, trace);
+    let mut watch = |inquiry: &Inquiry, script: &Script| progress.step(inquiry, script);
     let mut inquiry = investigate_watching(Inquiry::new(options), target.as_mut(), stop, &mut watch)
         .map_err(targets::refused)?;
     let left = inquiry.firmly_left();

@@ -28,7 +28,7 @@ pub fn refuse_meaningless(words: &Dust) -> Result<()> {
         ("--origin", words.origin.is_some(), &[HTTP]),
         ("--value-bytes", words.value_bytes.is_some(), &[REDIS, MEMCACHED, HTTP]),
         ("--anyway", words.anyway, &[REDIS, MEMCACHED]),
-        // Traces of every target are drawn from it; those of a recording are as they are.
+        // Scripts of every target are drawn from it; those of a recording are as they are.
         ("--seed", words.seed.is_some(), &[PAGE_CACHE, MOUNT, REDIS, MEMCACHED, HTTP, POLICY, PAPER]),
     ];
     let meaningless = options.iter().find(|(_, given, whom)| *given && !whom.contains(&asked));

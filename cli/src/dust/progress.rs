@@ -1,14 +1,14 @@
 //! How far an inquiry is, on standard error, for what takes longer than two seconds.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use pantler_dust::{Inquiry, Trace};
+use pantler_dust::{Inquiry, Script};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// What takes no longer than this needs no words.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A line that changes on a terminal, one line for each trace elsewhere.
+/// A line that changes on a terminal, one line for each script elsewhere.
 pub struct Progress {
     line: ProgressBar,
     start: Instant,
@@ -24,14 +24,15 @@ impl Progress {
         Self { line, start: Instant::now(), terminal: std::io::stderr().is_terminal() }
     }
 
-    /// A trace is about to be run.
-    pub fn step(&mut self, inquiry: &Inquiry, trace: &Trace) {
+    /// A script is about to be run.
+    pub fn step(&mut self, inquiry: &Inquiry, script: &Script) {
         let done = inquiry.evidence().len();
-        let nearest = inquiry.fits().first().map(|fit| format!(", so far nearest: {}", fit.candidate.name()));
+        let nearest =
+            inquiry.fits().first().map(|fit| format!(", so far nearest: {}", fit.hypothesis.name()));
         self.say(&format!(
             "{}: {} accesses after {done}{}",
-            trace.pattern,
-            trace.accesses.len(),
+            script.pattern,
+            script.accesses.len(),
             nearest.unwrap_or_default()
         ));
     }

@@ -1,7 +1,7 @@
-//! Inference: pure, from a seed and readings to traces and a verdict. No I/O, no clock.
+//! Inference: pure, from a seed and readings to scripts and a verdict. No I/O, no clock.
 //!
-//! Read in this order: [`trace`] and [`pattern`] say what is done to a cache, [`calibrate`] and
-//! [`evidence`] what is learnt of it, [`simulate`], [`candidate`] and [`score`] how explanations
+//! Read in this order: [`script`] and [`pattern`] say what is done to a cache, [`calibrate`] and
+//! [`evidence`] what is learnt of it, [`simulate`], [`hypothesis`] and [`score`] how explanations
 //! are compared, [`rank`] and [`choose`] how the best one is found, [`check`] whether it is good
 //! enough, [`fresh`] whether it holds for what it was not chosen by, [`inquiry`] how all of it
 //! follows on each other, [`verdict`] what comes out, and [`counterexample`] what shows that it is
@@ -10,19 +10,19 @@
 pub mod ahead;
 pub mod budget;
 pub mod calibrate;
-pub mod candidate;
 pub mod check;
 pub mod choose;
 pub mod counterexample;
 pub mod evidence;
 pub mod family;
 pub mod fresh;
+pub mod hypothesis;
 pub mod inquiry;
 pub mod pattern;
 pub mod random;
 pub mod rank;
 pub mod refine;
 pub mod score;
+pub mod script;
 pub mod simulate;
-pub mod trace;
 pub mod verdict;

@@ -1,9 +1,9 @@
 //! Dust: finds out what a cache does, from outside.
 //!
-//! A cache is treated with traces of accesses. The same traces are simulated under every candidate,
-//! and the candidates are ranked by how well they explain what was seen (docs/RULES.md, D; the idea
-//! and the first patterns are those of Burnett et al., *Exploiting Gray-Box Knowledge of
-//! Buffer-Cache Management*, USENIX 2002).
+//! A cache is treated with scripts of accesses. The same scripts are simulated under every
+//! hypothesis, and the hypotheses are ranked by how well they explain what was seen (docs/RULES.md,
+//! D; the idea and the first patterns are those of Burnett et al., *Exploiting Gray-Box Knowledge
+//! of Buffer-Cache Management*, USENIX 2002).
 //!
 //! ```
 //! use pantler_dust::{Inquiry, Options, investigate, targets::SimulatedTarget};
@@ -31,7 +31,7 @@ pub use infer::calibrate::Reading;
 pub use infer::counterexample::Counterexample;
 use infer::counterexample::Shrinking;
 pub use infer::inquiry::{Inquiry, Observed, Options};
-pub use infer::trace::{Step, Trace};
+pub use infer::script::{Script, Step};
 pub use infer::verdict::{Doubt, Known, Verdict};
 pub use report::Report;
 use targets::Stop;
@@ -56,20 +56,20 @@ pub fn investigate_watching(
     mut inquiry: Inquiry,
     target: &mut dyn Target,
     stop: &Stop,
-    watch: &mut dyn FnMut(&Inquiry, &Trace),
+    watch: &mut dyn FnMut(&Inquiry, &Script),
 ) -> Result<Inquiry, TargetError> {
     loop {
         let next = move || {
-            let trace = inquiry.next_trace();
-            (inquiry, trace)
+            let script = inquiry.next_script();
+            (inquiry, script)
         };
-        let trace;
-        (inquiry, trace) = stop.heeding(next)?;
-        let Some(trace) = trace else { return Ok(inquiry) };
-        watch(&inquiry, &trace);
-        let readings = target.run(&trace)?;
+        let script;
+        (inquiry, script) = stop.heeding(next)?;
+        let Some(script) = script else { return Ok(inquiry) };
+        watch(&inquiry, &script);
+        let readings = target.run(&script)?;
         inquiry = stop.heeding(move || {
-            inquiry.observe(trace, readings);
+            inquiry.observe(script, readings);
             inquiry
         })?;
         if let Some(accesses) = inquiry.hitless() {
@@ -109,12 +109,12 @@ pub fn contradict(
     accesses: usize,
 ) -> Result<Option<Counterexample>, TargetError> {
     let Some(mut shrinking) = shrinking(inquiry, accesses) else { return Ok(None) };
-    while let Some(trace) = shrinking.next_trace() {
+    while let Some(script) = shrinking.next_script() {
         // Where nothing can be flushed, blocks that were never read before are as good as cold.
-        let trace = inquiry.spend(trace);
-        let readings = target.run(&trace)?;
+        let script = inquiry.spend(script);
+        let readings = target.run(&script)?;
         shrinking.observe(&readings);
-        inquiry.spent(trace, readings);
+        inquiry.spent(script, readings);
     }
     Ok(shrinking.result())
 }
@@ -124,10 +124,10 @@ pub fn contradict(
 pub fn contradict_again(inquiry: &Inquiry) -> Option<Counterexample> {
     let observed = inquiry.observed_for_counterexample();
     let mut shrinking = shrinking(inquiry, observed.iter().map(|observed| observed.readings.len()).sum())?;
-    for Observed { trace, readings } in observed {
+    for Observed { script, readings } in observed {
         // The recording may have asked something else.
-        let same = |asked: &Trace| asked.accesses.len() == trace.accesses.len();
-        if !shrinking.next_trace().as_ref().is_some_and(same) {
+        let same = |asked: &Script| asked.accesses.len() == script.accesses.len();
+        if !shrinking.next_script().as_ref().is_some_and(same) {
             break;
         }
         shrinking.observe(readings);
@@ -137,5 +137,5 @@ pub fn contradict_again(inquiry: &Inquiry) -> Option<Counterexample> {
 
 fn shrinking(inquiry: &Inquiry, accesses: usize) -> Option<Shrinking> {
     let best = inquiry.fits().first()?;
-    Some(Shrinking::new(inquiry.evidence(), &best.candidate, inquiry.calibration().modes, accesses))
+    Some(Shrinking::new(inquiry.evidence(), &best.hypothesis, inquiry.calibration().modes, accesses))
 }

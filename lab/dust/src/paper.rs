@@ -17,8 +17,8 @@ use serde::Serialize;
 use crate::infer::evidence::Visit;
 use crate::infer::pattern::{UseBits, history, main_queue, short_term};
 use crate::infer::random::Random;
+use crate::infer::script::Script;
 use crate::infer::simulate::{Nuisances, simulate};
-use crate::infer::trace::Trace;
 use crate::plot::Plot;
 
 /// Time of a hit and of a miss in the paper's simulations.
@@ -194,22 +194,22 @@ fn panel(
     let estimate = (f64::from(capacity) * share).round() as u32;
     let (mut region, mut probes) = (0, Vec::new());
     for _ in 0..runs.max(1) {
-        let trace = trace(shape, estimate, random);
+        let script = script(shape, estimate, random);
         region = region_of(shape, estimate);
         let seed = random.word() >> 32;
         // Policies that draw do not repeat themselves from run to run.
         let spec = [format!("{policy}:seed={seed}"), policy.into()].iter().find_map(|text| text.parse().ok());
         let Some(spec) = spec else { continue };
-        let visit = Visit::imagined(&trace);
-        let mut hits = vec![0; trace.accesses.len()];
+        let visit = Visit::imagined(&script);
+        let mut hits = vec![0; script.accesses.len()];
         simulate(spec, capacity, Nuisances::default(), seed, &visit, &mut hits);
-        probes.extend(trace.probes.iter().map(|&at| (trace.accesses[at], hits[at] > 0)));
+        probes.extend(script.probes.iter().map(|&at| (script.accesses[at], hits[at] > 0)));
     }
     let kept = kept(&probes, region);
     Panel { title, says, policy, capacity, estimate, region, probes, kept }
 }
 
-fn trace(shape: Shape, estimate: u32, random: &mut Random) -> Trace {
+fn script(shape: Shape, estimate: u32, random: &mut Random) -> Script {
     match shape {
         Shape::Short(bits) => short_term(estimate, bits, random),
         Shape::History(bits) => history(estimate, bits, random),
@@ -220,7 +220,7 @@ fn trace(shape: Shape, estimate: u32, random: &mut Random) -> Trace {
 /// Blocks of the region that is probed: patterns number it first.
 fn region_of(shape: Shape, estimate: u32) -> u32 {
     let mut random = Random::new(0);
-    let probes = trace(shape, estimate, &mut random);
+    let probes = script(shape, estimate, &mut random);
     let last = probes.probes.iter().map(|&at| probes.accesses[at]).max().unwrap_or(0);
     // Probes are evenly spaced, so one more interval ends the region.
     (last + estimate / 40).max(1)

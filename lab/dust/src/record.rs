@@ -1,7 +1,7 @@
 //! Recorded observations: what was done to a target and what it said, so that it can be analysed
 //! again without it.
 //!
-//! One JSON object per line: a head, then one line for each trace.
+//! One JSON object per line: a head, then one line for each script.
 //!
 //! ```text
 //! {"version":1,"kind":"dust-record","target":"policy:lru","block_bytes":null,"traces":2}
@@ -10,20 +10,20 @@
 //! ```
 //!
 //! `said` has a character for each access, 1 for hits. Pauses are in milliseconds, before the
-//! access at that position. Traces with the pattern `counterexample` were asked to shrink one, and
-//! are used for nothing else. `traces` says how many lines follow: what was cut off would be missing unnoticed.
-//! Older recordings have no such number.
+//! access at that position. Scripts with the pattern `counterexample` were asked to shrink one, and
+//! are used for nothing else. `traces` says how many lines follow: what was cut off would be
+//! missing unnoticed. Older recordings have no such number.
 
 use std::io::{self, BufRead, Read, Write};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Observed, Reading, Trace};
+use crate::{Observed, Reading, Script};
 
 /// Version of the format.
 const VERSION: u32 = 1;
-/// What is wrong with a recording of traces without accesses, too.
+/// What is wrong with a recording of scripts without accesses, too.
 const NOTHING: &str = "nothing was observed";
 /// Bytes of a recording that are read at most, and of its first line: something else does not fill
 /// the memory.
@@ -37,8 +37,8 @@ struct Head {
     target: String,
     #[serde(default)]
     block_bytes: Option<u64>,
-    #[serde(default)]
-    traces: Option<usize>,
+    #[serde(default, rename = "traces")]
+    scripts: Option<usize>,
 }
 
 /// What a recording holds.
@@ -102,8 +102,8 @@ pub fn write<'a>(
     observed: impl IntoIterator<Item = &'a Observed>,
 ) -> Result<(), RecordError> {
     let observed: Vec<&Observed> = observed.into_iter().collect();
-    let (kind, traces) = ("dust-record".into(), Some(observed.len()));
-    let head = Head { version: VERSION, kind, target: target.into(), block_bytes, traces };
+    let (kind, scripts) = ("dust-record".into(), Some(observed.len()));
+    let head = Head { version: VERSION, kind, target: target.into(), block_bytes, scripts };
     let mut put = |text: serde_json::Result<String>| -> Result<(), RecordError> {
         let text = text.map_err(|source| RecordError::Json { line: 0, source })?;
         Ok(writeln!(out, "{text}")?)
@@ -113,7 +113,7 @@ pub fn write<'a>(
 }
 
 fn line(observed: &Observed) -> Line {
-    let trace = &observed.trace;
+    let script = &observed.script;
     let says = observed.readings.iter().all(|reading| matches!(reading, Reading::Said { .. }));
     let said = observed.readings.iter().map(|reading| match reading {
         Reading::Said { hit: true } => '1',
@@ -131,11 +131,11 @@ fn line(observed: &Observed) -> Line {
         }
     });
     Line {
-        pattern: trace.pattern.clone(),
-        cold: trace.cold,
-        accesses: trace.accesses.clone(),
-        pauses: trace.pauses.iter().map(|&(at, time)| (at, time.as_millis() as u64)).collect(),
-        probes: trace.probes.clone(),
+        pattern: script.pattern.clone(),
+        cold: script.cold,
+        accesses: script.accesses.clone(),
+        pauses: script.pauses.iter().map(|&(at, time)| (at, time.as_millis() as u64)).collect(),
+        probes: script.probes.clone(),
         said: says.then(|| said.collect()),
         took_ns: (!says).then(|| took.collect()),
     }
@@ -159,7 +159,7 @@ pub fn read(from: &mut impl BufRead) -> Result<Recording, RecordError> {
     (recording.target, recording.block_bytes) = (head.target, head.block_bytes);
     while let Some(text) = lines.next(BYTES_MAX)? {
         let number = lines.number;
-        if head.traces == Some(recording.observed.len()) {
+        if head.scripts == Some(recording.observed.len()) {
             return Err(nonsense(number, "more traces than were recorded"));
         }
         let line: Line = serde_json::from_str(&text).map_err(broken(number))?;
@@ -168,7 +168,7 @@ pub fn read(from: &mut impl BufRead) -> Result<Recording, RecordError> {
     if recording.observed.iter().all(|observed| observed.readings.is_empty()) {
         return Err(nonsense(lines.number, NOTHING));
     }
-    if head.traces.is_some_and(|traces| traces != recording.observed.len()) {
+    if head.scripts.is_some_and(|scripts| scripts != recording.observed.len()) {
         return Err(nonsense(lines.number + 1, "the recording ends before its last trace"));
     }
     Ok(recording)
@@ -213,14 +213,14 @@ fn understood(line: Line) -> Result<Observed, &'static str> {
     {
         return Err("expected positions of accesses");
     }
-    let trace = Trace {
+    let script = Script {
         pattern: line.pattern,
         cold: line.cold,
         accesses: line.accesses,
         pauses: line.pauses.into_iter().map(|(at, ms)| (at, Duration::from_millis(ms))).collect(),
         probes: line.probes,
     };
-    Ok(Observed { trace, readings })
+    Ok(Observed { script, readings })
 }
 
 #[cfg(test)]
@@ -229,14 +229,14 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again() {
-        let mut trace = Trace::cold("a");
-        trace.scan([3, 1]);
-        trace.pause(Duration::from_millis(1100));
-        trace.probe(3);
+        let mut script = Script::cold("a");
+        script.scan([3, 1]);
+        script.pause(Duration::from_millis(1100));
+        script.probe(3);
         let said = [true, false, true].map(|hit| Reading::Said { hit }).to_vec();
         let took = [5, 7, 1 << 40].map(Reading::Took).to_vec();
         let observed =
-            [Observed { trace: trace.clone(), readings: said }, Observed { trace, readings: took }];
+            [Observed { script: script.clone(), readings: said }, Observed { script, readings: took }];
         let mut bytes = Vec::new();
         write(&mut bytes, "pagecache", Some(4096), &observed).unwrap();
         let found = read(&mut bytes.as_slice()).unwrap();
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn broken_recordings_are_refused() {
         let head = r#"{"version":1,"kind":"dust-record","target":"t"}"#.to_owned();
-        let counted = |traces: u32| head.replace('}', &format!(r#","traces":{traces}}}"#));
+        let counted = |scripts: u32| head.replace('}', &format!(r#","traces":{scripts}}}"#));
         let sleep = r#"{"pattern":"","cold":true,"accesses":[],"pauses":[[0,9]],"probes":[],"said":""}"#;
         let some = r#"{"pattern":"","cold":true,"accesses":[1],"pauses":[],"probes":[],"said":"1"}"#;
         for (text, expected) in [

@@ -66,7 +66,7 @@ pub struct Report {
     pub policy: String,
     /// Share of observations that contradict it.
     pub mismatch: f64,
-    /// The same on the fresh trace alone; `null` without verification.
+    /// The same on the fresh script alone; `null` without verification.
     pub mismatch_fresh: Option<f64>,
     /// Estimated share of observations that mislead.
     pub noise: f64,

@@ -1,7 +1,7 @@
 //! Waiting ends early: the user wants no answer any more, or a server says nothing.
 //!
 //! ```text
-//!   signal --> Stop --> a step of a trace, a pause, a connection, an inference: each looks often
+//!   signal --> Stop --> a step of a script, a pause, a connection, an inference: each looks often
 //! ```
 //!
 //! An inference knows nothing of this: it is left to itself on a thread of its own, and the caller

@@ -19,16 +19,16 @@ use crate::infer::choose::Costs;
 use crate::infer::family::{Family, MEMCACHED_PACE, REDIS_PACE};
 pub use crate::stop::{Patience, Stop};
 use crate::stop::{Wire, failed};
-use crate::{Options, Reading, Trace};
+use crate::{Options, Reading, Script};
 
-/// A cache that traces are run on.
+/// A cache that scripts are run on.
 pub trait Target {
     /// Runs the steps in order.
     ///
     /// # Errors
     ///
-    /// When the cache cannot be reached, or does not do what the trace needs.
-    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError>;
+    /// When the cache cannot be reached, or does not do what the script needs.
+    fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError>;
 
     /// Bytes of a block, where the target knows: what its capacity has to be multiplied with.
     fn block_bytes(&self) -> Option<u64> {

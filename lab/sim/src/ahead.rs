@@ -1,7 +1,7 @@
 //! Lookahead beside a policy: the [`Steward`] of a mount, with one owner, over a trace.
 //!
-//! All blocks of a trace without files are one endless file, so i+1 is the next number. Fetches take
-//! no time.
+//! All blocks of a trace without files are one endless file, so i+1 is the next number. Fetches
+//! take no time.
 
 use pantler_policy::Spec;
 use pantler_steward::rooms::Looked;
@@ -9,7 +9,7 @@ use pantler_steward::{Access, Action, Block, FRAMES_MAX, FileId, Lookahead, Opti
 use pantler_trace::Prepared;
 
 use crate::allocation::SharedError;
-use crate::engine::BATCH;
+use crate::demand::BATCH;
 use crate::outcome::{Outcome, Tally};
 use crate::watch::Watch;
 

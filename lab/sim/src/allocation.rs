@@ -22,7 +22,8 @@ use pantler_steward::{
 use pantler_trace::Prepared;
 
 use crate::control::{Control, ControlError, owner_id, owner_names};
-use crate::engine::{AHEAD, BATCH, simulate};
+use crate::demand::{AHEAD, BATCH};
+use crate::engine::simulate;
 use crate::outcome::{Counts, Outcome};
 use crate::watch::{Stopped, Watch};
 

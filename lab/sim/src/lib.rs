@@ -25,6 +25,7 @@ mod ahead;
 mod allocation;
 mod control;
 mod curve;
+mod demand;
 mod engine;
 mod job;
 mod load;

@@ -4,7 +4,7 @@ use pantler_policy::Offline;
 use pantler_policy::min::{Min, Reference};
 use pantler_trace::Prepared;
 
-use crate::engine::{AHEAD, BATCH, Demand, drive};
+use crate::demand::{AHEAD, BATCH, Demand, drive};
 use crate::outcome::Outcome;
 use crate::watch::{Stopped, Watch};
 

@@ -22,5 +22,5 @@ mod run;
 
 pub use kernel::{Folio, Kernel, KernelEvent, Program};
 pub use machine::{FaithfulHands, Faults, Hands, Machine, Timing};
-pub use record::{SteerRecord, steer_table};
-pub use run::{SteerError, SteerSettings, steer};
+pub use record::{SteerRecord, SteerSettings, steer_table};
+pub use run::{SteerError, steer};

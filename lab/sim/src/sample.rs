@@ -21,7 +21,8 @@
 use pantler_policy::Spec;
 use pantler_trace::Prepared;
 
-use crate::engine::{BATCH, simulate};
+use crate::demand::BATCH;
+use crate::engine::simulate;
 use crate::watch::{Stopped, Watch};
 
 /// Independent samples for one estimate.

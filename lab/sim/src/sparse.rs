@@ -13,7 +13,7 @@
 
 use pantler_policy::{Handle, Online};
 
-use crate::engine::{AHEAD, BATCH, Demand, Dense};
+use crate::demand::{AHEAD, BATCH, Demand, Dense};
 use crate::names::Names;
 
 /// With fewer ids than this the tables of a dense cache lie in the processor's caches, and are

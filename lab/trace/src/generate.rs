@@ -31,10 +31,11 @@ mod stack_distance;
 mod two_pool;
 mod zipf;
 
+pub use parameters::GENERATORS;
 pub use random::{Permutation, Random};
 pub use sequence::{ReadN, Scan};
 pub use skewed::Skewed;
-pub use specification::{GENERATORS, Generator, Specification};
+pub use specification::{Generator, Specification};
 pub use stack_distance::StackDistance;
 pub use two_pool::TwoPool;
 pub use zipf::Zipf;

@@ -14,9 +14,8 @@ use crate::formats::csv::Csv;
 use crate::formats::text::without_mark;
 use crate::formats::{Format, Lines, arc, blkparse, cloud_physics, hash_ids, keys, lcs, lirs, msr};
 use crate::formats::{oracle_general, recorded, recorded_json, spc, strace, vscsi};
-use crate::input::Input;
+use crate::input::{Input, SAMPLE_BYTES};
 use crate::names::Names;
-use crate::reader::SAMPLE_BYTES;
 
 /// Lines that parsers are tried on.
 const LINES_TRIED: usize = 200;

@@ -27,6 +27,8 @@ pub use compression::Compression;
 /// Bytes asked for at once: large enough that system calls cost nothing, small enough for the
 /// second-level cache.
 const CHUNK_BYTES: usize = 256 << 10;
+/// Bytes looked at to tell a format and its version.
+pub const SAMPLE_BYTES: usize = 64 << 10;
 /// Longest line in bytes.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 /// Bytes of content that are always accepted, however small the compressed file is.

@@ -21,7 +21,7 @@ use crate::formats::{Format, Lines, Records};
 use crate::formats::{arc, blkparse, cloud_physics, hash_ids, keys, lcs, lirs, msr, oracle_general};
 use crate::formats::{recorded, recorded_json, spc, strace, text, vscsi};
 use crate::guess::{self, Guess};
-use crate::input::{Input, LINE_BYTES_MAX};
+use crate::input::{Input, LINE_BYTES_MAX, SAMPLE_BYTES};
 use crate::names::Names;
 use crate::{Request, TraceError, Unit};
 
@@ -29,8 +29,6 @@ use crate::{Request, TraceError, Unit};
 const BATCH_RECORDS: usize = 512;
 /// Plain records parsed at once: their keys and bytes fit there, too.
 const PLAIN_RECORDS: usize = 1024;
-/// Bytes looked at to tell a format and its version.
-pub(crate) const SAMPLE_BYTES: usize = 64 << 10;
 
 /// How to read a trace.
 #[derive(Debug, Clone, Default)]

@@ -10,9 +10,8 @@
 //!
 //! Runs take turns, so that what is fetched ahead has the time of eleven other reads to arrive.
 
-use super::calibrate::{Modes, Reading};
-use super::inquiry::odds;
-use super::trace::Trace;
+use super::calibrate::{Modes, Reading, odds};
+use super::script::Script;
 
 /// Runs that are read, how far they are apart, and the blocks of each.
 const RUNS: u32 = 12;
@@ -38,22 +37,22 @@ pub struct Ahead {
 }
 
 /// The question.
-pub fn question(name: &str) -> Trace {
-    let mut trace = Trace::cold(name);
+pub fn question(name: &str) -> Script {
+    let mut script = Script::cold(name);
     let starts = || (0..RUNS).map(|run| run * APART);
-    trace.scan_times(starts(), 2);
+    script.scan_times(starts(), 2);
     for behind in 1..LENGTH {
-        starts().for_each(|start| trace.probe(start + behind));
+        starts().for_each(|start| script.probe(start + behind));
     }
-    trace
+    script
 }
 
 impl Ahead {
     /// What the answer to the question says, in the light of all latencies. `None` for another
-    /// trace, or less than all of it.
-    pub fn of(trace: &Trace, readings: &[Reading], modes: Option<Modes>) -> Option<Self> {
+    /// script, or less than all of it.
+    pub fn of(script: &Script, readings: &[Reading], modes: Option<Modes>) -> Option<Self> {
         let runs = RUNS as usize;
-        if trace.accesses.len() != runs * (LENGTH as usize + 1) || readings.len() != trace.accesses.len() {
+        if script.accesses.len() != runs * (LENGTH as usize + 1) || readings.len() != script.accesses.len() {
             return None;
         }
         let share = |readings: &mut dyn Iterator<Item = &Reading>| {
@@ -81,7 +80,7 @@ mod tests {
     /// The answer of a cache that fetches some blocks behind each, once that many were read in
     /// order.
     fn answer(ahead: u32, in_order: u32) -> Ahead {
-        let trace = question("a");
+        let script = question("a");
         let mut there = std::collections::HashSet::new();
         let mut read = std::collections::HashSet::new();
         let took = |&block: &u32| {
@@ -93,7 +92,7 @@ mod tests {
             }
             Reading::Took(if hit { 2000 } else { 90_000 } + u64::from(block))
         };
-        let readings: Vec<Reading> = trace.accesses.iter().map(took).collect();
+        let readings: Vec<Reading> = script.accesses.iter().map(took).collect();
         let latencies: Vec<u64> = readings
             .iter()
             .map(|reading| match reading {
@@ -101,7 +100,7 @@ mod tests {
                 Reading::Said { .. } => unreachable!("it was timed"),
             })
             .collect();
-        Ahead::of(&trace, &readings, Modes::fit(&latencies)).expect("the whole answer")
+        Ahead::of(&script, &readings, Modes::fit(&latencies)).expect("the whole answer")
     }
 
     #[test]
@@ -115,9 +114,9 @@ mod tests {
 
     #[test]
     fn hits_everywhere_are_no_fetching_ahead() {
-        let trace = question("a");
-        let readings = vec![Reading::Said { hit: true }; trace.accesses.len()];
-        assert!(!Ahead::of(&trace, &readings, None).expect("all of it").is_seen());
-        assert_eq!(Ahead::of(&trace, &readings[1..], None), None);
+        let script = question("a");
+        let readings = vec![Reading::Said { hit: true }; script.accesses.len()];
+        assert!(!Ahead::of(&script, &readings, None).expect("all of it").is_seen());
+        assert_eq!(Ahead::of(&script, &readings[1..], None), None);
     }
 }

@@ -14,8 +14,8 @@
 //! B3  Misleading observations are taken out of the counts, and so is what they may do to them by
 //!     chance.
 
-use super::candidate::Candidate;
 use super::evidence::{Evidence, Visit};
+use super::hypothesis::Hypothesis;
 use super::rank::TEMPER;
 use super::refine::Fit;
 use super::score::Ledger;
@@ -91,8 +91,8 @@ fn full(visit: &Visit, noise: f64) -> Option<u32> {
 /// The capacity that a fit speaks for at most: about the mean of its tempered likelihood, if it
 /// draws.
 pub fn believed(fit: &Fit, ledger: &Ledger<'_>) -> u32 {
-    let found = fit.candidate.frames;
-    if !fit.candidate.draws() {
+    let found = fit.hypothesis.frames;
+    if !fit.hypothesis.draws() {
         return (f64::from(found) * STEEP) as u32;
     }
     let (from, to, step) = AROUND;
@@ -103,7 +103,7 @@ pub fn believed(fit: &Fit, ledger: &Ledger<'_>) -> u32 {
     frames.dedup();
     let likelihoods: Vec<f64> = frames
         .iter()
-        .map(|&frames| ledger.log_likelihood(&Candidate { frames, ..fit.candidate.clone() }, DRAWS))
+        .map(|&frames| ledger.log_likelihood(&Hypothesis { frames, ..fit.hypothesis.clone() }, DRAWS))
         .collect();
     let most = likelihoods.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let weights = likelihoods.iter().map(|likelihood| (TEMPER * (likelihood - most)).exp());

@@ -271,6 +271,18 @@ impl Calibration {
     }
 }
 
+/// A reading as odds of a hit.
+pub(super) fn odds(reading: Reading, modes: Option<Modes>) -> f32 {
+    /// What a target says is believed; how often it is wrong is counted apart.
+    const SAID: f32 = 12.0;
+    match (reading, modes) {
+        (Reading::Said { hit: true }, _) => SAID,
+        (Reading::Said { hit: false }, _) => -SAID,
+        (Reading::Took(ns), Some(modes)) => modes.odds(ns).clamp(-12.0, 12.0) as f32,
+        (Reading::Took(_), None) => 0.0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::evidence::tells;
@@ -302,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_few_that_waited_do_not_spoil_the_rest() {
-        // Microseconds of a mount's first trace on a busy machine: 5 to 31 are hits.
+        // Microseconds of a mount's first script on a busy machine: 5 to 31 are hits.
         let hits =
             [5, 8, 8, 5, 6, 5, 6, 6, 6, 5, 5, 11, 6, 6, 8, 7, 5, 5, 6, 8, 5, 31, 5, 7, 7, 7, 14, 9, 5, 9];
         let hits = [&hits[..], &[7, 6, 20, 5, 20, 5, 16, 11]].concat();

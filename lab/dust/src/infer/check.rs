@@ -8,13 +8,13 @@
 //! A policy that is not on the list is wrong where it matters, among the contested accesses, while
 //! easy accesses (first touches, blocks touched again at once) are predicted by every policy.
 //!
-//! Candidates that draw random numbers can explain nearly anything by chance. They have to be as
-//! unpredictable as they say: the same trace is run twice, and a cache that does the same both
+//! Hypotheses that draw random numbers can explain nearly anything by chance. They have to be as
+//! unpredictable as they say: the same script is run twice, and a cache that does the same both
 //! times is not theirs.
 
 use super::calibrate::{Calibration, Noise};
-use super::candidate::Candidate;
 use super::evidence::{Evidence, Visit, tells};
+use super::hypothesis::Hypothesis;
 use super::rank::DRAWS_SEARCH;
 use super::refine::Fit;
 use super::score::Ledger;
@@ -27,7 +27,7 @@ const UNANIMOUS: f32 = 0.02;
 pub const SURPRISE: f64 = 3.0;
 /// Log likelihood that is lost by what never happens, about.
 const NEVER: f64 = 4.0;
-/// Draws for how often a candidate repeats itself.
+/// Draws for how often a hypothesis repeats itself.
 const REPETITION_DRAWS: u32 = 32;
 
 /// What the check gives.
@@ -45,14 +45,14 @@ pub struct Check {
     pub surplus: f64,
     /// Standard deviations by which the best fit is worse than it should be.
     pub excess: f64,
-    /// For a candidate that draws: log likelihood that is missing for each access.
+    /// For a hypothesis that draws: log likelihood that is missing for each access.
     pub deficit: f64,
     /// Standard deviations by which the consensus is wrong more often than first accesses, which
     /// have a known truth.
     pub misled: f64,
-    /// Whether a trace has to be run twice: equal runs of the best fit may end differently.
+    /// Whether a script has to be run twice: equal runs of the best fit may end differently.
     pub must_repeat: bool,
-    /// Whether a trace was run twice.
+    /// Whether a script was run twice.
     pub repeated: bool,
     /// Standard deviations by which the two runs were more alike than the best fit says; 0 if it
     /// draws nothing.
@@ -129,7 +129,7 @@ impl Check {
         let mut voices: Vec<&Fit> = Vec::new();
         for fit in fits {
             if voices.len() < VOICES
-                && voices.iter().all(|one| one.candidate.family.name != fit.candidate.family.name)
+                && voices.iter().all(|one| one.hypothesis.family.name != fit.hypothesis.family.name)
             {
                 voices.push(fit);
             }
@@ -137,7 +137,7 @@ impl Check {
         // Of what the best fit says is a miss, and of what it says is a hit.
         let mut tallies = [Tally::default(); 2];
         for visit in evidence.visits() {
-            let shares: Vec<Vec<f32>> = voices.iter().map(|fit| shares(&fit.candidate, visit)).collect();
+            let shares: Vec<Vec<f32>> = voices.iter().map(|fit| shares(&fit.hypothesis, visit)).collect();
             for at in (0..visit.accesses.len()).filter(|&at| tells(visit.odds[at])) {
                 let seen = 1.0 / (1.0 + f64::from(-visit.odds[at]).exp());
                 let is_hit = shares[0][at] > 0.5;
@@ -161,9 +161,9 @@ impl Check {
         let misled = tallies.iter().map(|(tally, share)| tally.misled(*share, calibration.noise_error));
         let misled = misled.fold(f64::NEG_INFINITY, f64::max);
         let mut deficit = 0.0;
-        let excess = if best.candidate.draws() {
+        let excess = if best.hypothesis.draws() {
             let sides = if even { Noise::even(noise) } else { calibration.sides };
-            let score = Ledger::new(evidence, sides).score(&best.candidate, 2 * DRAWS_SEARCH);
+            let score = Ledger::new(evidence, sides).score(&best.hypothesis, 2 * DRAWS_SEARCH);
             deficit = score.deficit;
             score.excess
         } else {
@@ -172,7 +172,7 @@ impl Check {
             surplus / (variance + 1.0).sqrt()
         };
         let too_alike = repeated
-            .map_or(0.0, |(first, second)| too_alike(evidence, &best.candidate, first, second, noise));
+            .map_or(0.0, |(first, second)| too_alike(evidence, &best.hypothesis, first, second, noise));
         let surplus: f64 = tallies.iter().map(|(tally, _)| tally.surplus()).sum();
         Some(Self {
             noise,
@@ -183,7 +183,7 @@ impl Check {
             excess,
             deficit,
             misled,
-            must_repeat: !best.candidate.repeats_itself(),
+            must_repeat: !best.hypothesis.repeats_itself(),
             repeated: repeated.is_some(),
             too_alike,
         })
@@ -198,7 +198,7 @@ impl Check {
         let surprise = if draws && self.must_repeat && !self.repeated {
             f64::INFINITY
         } else if draws {
-            // Up to `slack` of the accesses may be what the candidate would never do.
+            // Up to `slack` of the accesses may be what the hypothesis would never do.
             let excess = if self.deficit < slack * NEVER { 0.0 } else { self.excess.max(0.0) };
             // By chance nearly anything can be explained, so less of a surprise is enough.
             1.2 * excess.hypot(self.too_alike.max(0.0))
@@ -211,17 +211,17 @@ impl Check {
     }
 }
 
-fn shares(candidate: &Candidate, visit: &Visit) -> Vec<f32> {
-    let draws = if candidate.draws() { DRAWS_SEARCH } else { 1 };
-    candidate.hits(visit, draws).iter().map(|&hits| f32::from(hits) / draws as f32).collect()
+fn shares(hypothesis: &Hypothesis, visit: &Visit) -> Vec<f32> {
+    let draws = if hypothesis.draws() { DRAWS_SEARCH } else { 1 };
+    hypothesis.hits(visit, draws).iter().map(|&hits| f32::from(hits) / draws as f32).collect()
 }
 
 /// Compares how often two visits with the same accesses differ with how often two draws of the
-/// candidate do.
-fn too_alike(evidence: &Evidence, candidate: &Candidate, first: usize, second: usize, noise: f64) -> f64 {
+/// hypothesis do.
+fn too_alike(evidence: &Evidence, hypothesis: &Hypothesis, first: usize, second: usize, noise: f64) -> f64 {
     let visits = evidence.visits();
     let (Some(first), Some(second)) = (visits.get(first), visits.get(second)) else { return 0.0 };
-    if candidate.repeats_itself() {
+    if hypothesis.repeats_itself() {
         return 0.0;
     }
     let count = first.accesses.len().min(second.accesses.len());
@@ -238,7 +238,7 @@ fn too_alike(evidence: &Evidence, candidate: &Candidate, first: usize, second: u
     let draws: Vec<Vec<u16>> = (0..REPETITION_DRAWS)
         .map(|draw| {
             let mut hits = vec![0; first.accesses.len()];
-            candidate.draw(first, 100 + draw, &mut hits);
+            hypothesis.draw(first, 100 + draw, &mut hits);
             hits
         })
         .collect();

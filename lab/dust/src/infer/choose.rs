@@ -1,23 +1,23 @@
-//! The next trace: the one that tells most per second of the target's time.
+//! The next script: the one that tells most per second of the target's time.
 //!
-//! For each trace at hand all candidates that are left predict what would happen. Two candidates
+//! For each script at hand all hypotheses that are left predict what would happen. Two hypotheses
 //! that differ in `d` accesses are told apart with a weight of `1 - exp(-d / D)`; the sum over all
-//! pairs, weighted with their probabilities, is divided by the time that the trace takes. Misses
+//! pairs, weighted with their probabilities, is divided by the time that the script takes. Misses
 //! are dear, and sleeps dearer.
 
 use super::calibrate::Modes;
-use super::candidate::Candidate;
 use super::evidence::Visit;
+use super::hypothesis::Hypothesis;
 use super::pattern::Pattern;
 use super::random::Random;
-use super::trace::Trace;
+use super::script::Script;
 
 /// Differing accesses that settle a question.
 const SETTLES: f64 = 12.0;
-/// Traces below this information tell nothing worth their time.
+/// Scripts below this information tell nothing worth their time.
 const LEAST: f64 = 1e-4;
 
-/// What the steps of a trace cost.
+/// What the steps of a script cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
     /// Seconds per hit.
@@ -49,28 +49,28 @@ impl Costs {
         Self { hit_s: each, miss_s: each, flush_s, pause }
     }
 
-    /// Seconds that a trace takes with `hits` hits.
-    fn seconds(&self, trace: &Trace, hits: f64) -> f64 {
-        let misses = trace.accesses.len() as f64 - hits;
-        let flush = if trace.cold { self.flush_s } else { 0.0 };
-        hits * self.hit_s + misses * self.miss_s + trace.slept().as_secs_f64() * self.pause + flush
+    /// Seconds that a script takes with `hits` hits.
+    fn seconds(&self, script: &Script, hits: f64) -> f64 {
+        let misses = script.accesses.len() as f64 - hits;
+        let flush = if script.cold { self.flush_s } else { 0.0 };
+        hits * self.hit_s + misses * self.miss_s + script.slept().as_secs_f64() * self.pause + flush
     }
 }
 
-/// A trace and what is expected of it.
+/// A script and what is expected of it.
 #[derive(Clone, Debug)]
 pub struct Choice {
     /// What to do.
-    pub trace: Trace,
-    /// Information, 0 to 1: the weight of pairs of candidates that it tells apart.
+    pub script: Script,
+    /// Information, 0 to 1: the weight of pairs of hypotheses that it tells apart.
     pub information: f64,
 }
 
-/// The best of one trace of each pattern, none longer than `accesses_max`.
+/// The best of one script of each pattern, none longer than `accesses_max`.
 ///
-/// `None` if no trace tells the candidates apart: they are equivalent as far as Dust can see.
+/// `None` if no script tells the hypotheses apart: they are equivalent as far as Dust can see.
 pub fn choose(
-    survivors: &[(f64, &Candidate)],
+    survivors: &[(f64, &Hypothesis)],
     accesses_max: usize,
     costs: Costs,
     random: &mut Random,
@@ -79,27 +79,27 @@ pub fn choose(
     let capacity = survivors.first()?.1.frames;
     let mut best: Option<(f64, Choice)> = None;
     for pattern in Pattern::ALL {
-        let trace = pattern.trace(capacity, random);
-        if trace.accesses.len() > accesses_max {
+        let script = pattern.script(capacity, random);
+        if script.accesses.len() > accesses_max {
             continue;
         }
-        let (information, seconds) = expected(survivors, &trace, costs, draws);
+        let (information, seconds) = expected(survivors, &script, costs, draws);
         let value = information / seconds.max(1e-9);
         if information > LEAST && best.as_ref().is_none_or(|(most, _)| value > *most) {
-            best = Some((value, Choice { trace, information }));
+            best = Some((value, Choice { script, information }));
         }
     }
     best.map(|(_, choice)| choice)
 }
 
-/// Information and seconds that a trace would give and take.
-fn expected(survivors: &[(f64, &Candidate)], trace: &Trace, costs: Costs, draws: u32) -> (f64, f64) {
-    let visit = Visit::imagined(trace);
+/// Information and seconds that a script would give and take.
+fn expected(survivors: &[(f64, &Hypothesis)], script: &Script, costs: Costs, draws: u32) -> (f64, f64) {
+    let visit = Visit::imagined(script);
     let shares: Vec<Vec<f32>> = survivors
         .iter()
-        .map(|(_, candidate)| {
-            let among = if candidate.draws() { draws } else { 1 };
-            candidate.hits(&visit, draws).iter().map(|&hits| f32::from(hits) / among as f32).collect()
+        .map(|(_, hypothesis)| {
+            let among = if hypothesis.draws() { draws } else { 1 };
+            hypothesis.hits(&visit, draws).iter().map(|&hits| f32::from(hits) / among as f32).collect()
         })
         .collect();
     let (mut information, mut pairs) = (0.0, 0.0);
@@ -112,7 +112,7 @@ fn expected(survivors: &[(f64, &Candidate)], trace: &Trace, costs: Costs, draws:
         }
     }
     let hits: f32 = shares.first().map_or(0.0, |shares| shares.iter().sum());
-    (if pairs > 0.0 { information / pairs } else { 0.0 }, costs.seconds(trace, f64::from(hits)))
+    (if pairs > 0.0 { information / pairs } else { 0.0 }, costs.seconds(script, f64::from(hits)))
 }
 
 #[cfg(test)]
@@ -122,29 +122,29 @@ mod tests {
 
     #[test]
     fn traces_take_the_time_of_their_target() {
-        let mut trace = Trace::cold("");
-        trace.scan([1, 2, 1]);
-        trace.pause(std::time::Duration::from_secs(2));
-        trace.touch(2);
+        let mut script = Script::cold("");
+        script.scan([1, 2, 1]);
+        script.pause(std::time::Duration::from_secs(2));
+        script.touch(2);
         let costs = Costs { hit_s: 0.25, miss_s: 1.0, flush_s: 8.0, pause: 0.5 };
-        assert_eq!(costs.seconds(&trace, 2.0), 2.0 * 0.25 + 2.0 * 1.0 + 8.0 + 1.0);
-        assert_eq!(Costs::paced(4, 0.0, 0.0).seconds(&trace, 1.0), 1.0);
+        assert_eq!(costs.seconds(&script, 2.0), 2.0 * 0.25 + 2.0 * 1.0 + 8.0 + 1.0);
+        assert_eq!(Costs::paced(4, 0.0, 0.0).seconds(&script, 1.0), 1.0);
     }
 
     #[test]
     fn what_is_dear_is_avoided() {
         let leaf = |name: &str| {
             let family = Family::all().iter().find(|family| family.name == name).expect("a family");
-            Candidate::new(family, family.leaves().swap_remove(0), 100)
+            Hypothesis::new(family, family.leaves().swap_remove(0), 100)
         };
         let (one, two) = (leaf("lru"), leaf("slru"));
         let chosen = |costs: Costs| {
             let found = choose(&[(0.5, &one), (0.5, &two)], 5000, costs, &mut Random::new(3), 1);
-            let trace = found.expect("they differ").trace;
-            let visit = Visit::imagined(&trace);
+            let script = found.expect("they differ").script;
+            let visit = Visit::imagined(&script);
             let hits: u32 = one.hits(&visit, 1).into_iter().map(u32::from).sum();
-            println!("{costs:?}: {} of {}, {hits} hits", trace.pattern, trace.accesses.len());
-            (trace.pattern.clone(), trace.accesses.len(), hits)
+            println!("{costs:?}: {} of {}, {hits} hits", script.pattern, script.accesses.len());
+            (script.pattern.clone(), script.accesses.len(), hits)
         };
         let hits = chosen(Costs { hit_s: 1e-2, miss_s: 1e-6, ..Costs::default() }).2;
         let misses = chosen(Costs { hit_s: 1e-6, miss_s: 1e-2, ..Costs::default() });

@@ -18,23 +18,23 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::calibrate::{Modes, Reading};
-use super::candidate::Candidate;
 use super::evidence::{Evidence, Visit};
-use super::trace::Trace;
+use super::hypothesis::Hypothesis;
+use super::script::Script;
 
-/// Name of the traces.
+/// Name of the scripts.
 pub const COUNTEREXAMPLE_NAME: &str = "counterexample";
-/// Runs of a trace that are worth believing: most of them must say the same.
+/// Runs of a script that are worth believing: most of them must say the same.
 pub const ASKED: u32 = 3;
 /// Beginnings that are tried until one contradicts in most runs.
 const BEGINNINGS: usize = 6;
-/// Draws of a candidate that draws, and the share of them that is as good as always.
+/// Draws of a hypothesis that draws, and the share of them that is as good as always.
 const DRAWS: u32 = 24;
 const ALWAYS: f64 = 0.96;
 /// Blocks that are spelt out when shown.
 const SHOWN_MAX: usize = 400;
 
-/// A trace from cold; its last access is not what the nearest family says.
+/// A script from cold; its last access is not what the nearest family says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counterexample {
     /// The blocks, in order; the last one is the one that matters.
@@ -73,7 +73,7 @@ enum Unit {
 /// See the head of this file.
 #[derive(Debug)]
 pub struct Shrinking {
-    candidate: Candidate,
+    hypothesis: Hypothesis,
     modes: Option<Modes>,
     /// Accesses that may still be asked for (X1).
     left: usize,
@@ -91,10 +91,10 @@ pub struct Shrinking {
 impl Shrinking {
     /// From what was observed, and the fit that is to be contradicted, with `left` accesses to
     /// spend.
-    pub fn new(evidence: &Evidence, candidate: &Candidate, modes: Option<Modes>, left: usize) -> Self {
+    pub fn new(evidence: &Evidence, hypothesis: &Hypothesis, modes: Option<Modes>, left: usize) -> Self {
         Self {
-            beginnings: beginnings(evidence, candidate),
-            candidate: candidate.clone(),
+            beginnings: beginnings(evidence, hypothesis),
+            hypothesis: hypothesis.clone(),
             modes,
             left,
             best: None,
@@ -106,9 +106,9 @@ impl Shrinking {
         }
     }
 
-    /// The next trace to run, or `None` when all that can be left out is left out, or accesses are
+    /// The next script to run, or `None` when all that can be left out is left out, or accesses are
     /// used up.
-    pub fn next_trace(&mut self) -> Option<Trace> {
+    pub fn next_script(&mut self) -> Option<Script> {
         if self.asking.is_none() {
             self.asking = self.propose();
         }
@@ -118,12 +118,12 @@ impl Shrinking {
             return None;
         }
         self.left -= accesses.len();
-        let mut trace = Trace::cold(COUNTEREXAMPLE_NAME);
-        trace.scan(accesses.iter().copied());
-        Some(trace)
+        let mut script = Script::cold(COUNTEREXAMPLE_NAME);
+        script.scan(accesses.iter().copied());
+        Some(script)
     }
 
-    /// What the target said to the trace.
+    /// What the target said to the script.
     pub fn observe(&mut self, readings: &[Reading]) {
         let Some((accesses, predicted_hit)) = self.asking.take() else { return };
         let hit = match (readings.last(), self.modes) {
@@ -177,7 +177,7 @@ impl Shrinking {
         }
     }
 
-    /// What to ask next, and what the candidate says of it.
+    /// What to ask next, and what the hypothesis says of it.
     fn propose(&mut self) -> Option<(Vec<u32>, bool)> {
         let Some(best) = &self.best else {
             let first = self.beginnings.first()?;
@@ -199,7 +199,7 @@ impl Shrinking {
             let rest = self.without(&accesses, self.piece);
             if rest.len() < accesses.len()
                 && rest.len() > 1
-                && let Some(hit) = predicted(&self.candidate, &rest)
+                && let Some(hit) = predicted(&self.hypothesis, &rest)
             {
                 return Some((rest, hit));
             }
@@ -245,12 +245,12 @@ impl Shrinking {
     }
 }
 
-/// The shortest beginnings of visits that end in an access which the candidate gets wrong, the
+/// The shortest beginnings of visits that end in an access which the hypothesis gets wrong, the
 /// shortest first.
-fn beginnings(evidence: &Evidence, candidate: &Candidate) -> Vec<Counterexample> {
+fn beginnings(evidence: &Evidence, hypothesis: &Hypothesis) -> Vec<Counterexample> {
     let mut beginnings: Vec<Counterexample> = Vec::new();
     for visit in evidence.visits() {
-        let shares = shares(candidate, visit);
+        let shares = shares(hypothesis, visit);
         let wrong = (0..visit.accesses.len()).filter(|&at| match shares[at] {
             share if share >= ALWAYS => visit.odds[at] < -2.0,
             share if share <= 1.0 - ALWAYS => visit.odds[at] > 2.0,
@@ -275,16 +275,16 @@ fn beginnings(evidence: &Evidence, candidate: &Candidate) -> Vec<Counterexample>
 }
 
 /// Whether the last access would be a hit. `None` if that is a matter of luck.
-fn predicted(candidate: &Candidate, accesses: &[u32]) -> Option<bool> {
-    let mut trace = Trace::cold("");
-    trace.scan(accesses.iter().copied());
-    let share = *shares(candidate, &Visit::imagined(&trace)).last()?;
+fn predicted(hypothesis: &Hypothesis, accesses: &[u32]) -> Option<bool> {
+    let mut script = Script::cold("");
+    script.scan(accesses.iter().copied());
+    let share = *shares(hypothesis, &Visit::imagined(&script)).last()?;
     (share >= ALWAYS || share <= 1.0 - ALWAYS).then_some(share > 0.5)
 }
 
-fn shares(candidate: &Candidate, visit: &Visit) -> Vec<f64> {
-    let draws = if candidate.draws() { DRAWS } else { 1 };
-    candidate.hits(visit, DRAWS).iter().map(|&hits| f64::from(hits) / f64::from(draws)).collect()
+fn shares(hypothesis: &Hypothesis, visit: &Visit) -> Vec<f64> {
+    let draws = if hypothesis.draws() { DRAWS } else { 1 };
+    hypothesis.hits(visit, DRAWS).iter().map(|&hits| f64::from(hits) / f64::from(draws)).collect()
 }
 
 #[cfg(test)]
@@ -306,24 +306,24 @@ mod tests {
         accesses.iter().map(&mut access).collect()
     }
 
-    fn lru() -> Candidate {
+    fn lru() -> Hypothesis {
         let family = Family::all().iter().find(|family| family.name == "lru").expect("a family");
-        Candidate::new(family, Vec::new(), 3)
+        Hypothesis::new(family, Vec::new(), 3)
     }
 
     fn shrunk(left: usize, noise: impl Fn(usize) -> bool) -> (Option<Counterexample>, usize) {
-        let mut trace = Trace::cold("");
-        trace.scan((0..40).map(|at| (at * 7 + at * at) % 11));
+        let mut script = Script::cold("");
+        script.scan((0..40).map(|at| (at * 7 + at * at) % 11));
         let mut evidence = Evidence::default();
         let odds: Vec<f32> =
-            lifo(&trace.accesses).iter().map(|&hit| if hit { 12.0 } else { -12.0 }).collect();
-        evidence.add(&trace, &odds);
+            lifo(&script.accesses).iter().map(|&hit| if hit { 12.0 } else { -12.0 }).collect();
+        evidence.add(&script, &odds);
         let mut shrinking = Shrinking::new(&evidence, &lru(), None, left);
         let (mut asked, mut runs) = (0, 0);
-        while let Some(trace) = shrinking.next_trace() {
-            asked += trace.accesses.len();
+        while let Some(script) = shrinking.next_script() {
+            asked += script.accesses.len();
             runs += 1;
-            let hits = lifo(&trace.accesses);
+            let hits = lifo(&script.accesses);
             let readings: Vec<Reading> =
                 hits.iter().map(|&hit| Reading::Said { hit: hit != noise(runs) }).collect();
             shrinking.observe(&readings);

@@ -1,4 +1,4 @@
-//! Everything that was observed, in the form in which candidates are scored.
+//! Everything that was observed, in the form in which hypotheses are scored.
 //!
 //! E1  A visit is what happened between two flushes; its blocks are numbered from 0 in order of
 //!     first use.
@@ -7,8 +7,9 @@
 //! E3  An observation with nearly even odds tells nothing, and contradicts no policy.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
-use super::trace::Trace;
+use super::script::Script;
 
 /// One flush to the next.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +20,7 @@ pub struct Visit {
     pub odds: Vec<f32>,
     /// Distinct blocks.
     pub blocks: u32,
-    /// Numbers of the blocks as the traces give them.
+    /// Numbers of the blocks as the scripts give them.
     numbers: HashMap<u32, u32>,
 }
 
@@ -34,9 +35,9 @@ impl Visit {
     }
 
     /// A visit of imagined accesses: for predictions.
-    pub fn imagined(trace: &Trace) -> Self {
+    pub fn imagined(script: &Script) -> Self {
         let mut visit = Self::default();
-        visit.append(trace, &vec![0.0; trace.accesses.len()]);
+        visit.append(script, &vec![0.0; script.accesses.len()]);
         visit
     }
 
@@ -55,8 +56,8 @@ impl Visit {
         })
     }
 
-    fn append(&mut self, trace: &Trace, odds: &[f32]) {
-        for (&block, &odds) in trace.accesses.iter().zip(odds) {
+    fn append(&mut self, script: &Script, odds: &[f32]) {
+        for (&block, &odds) in script.accesses.iter().zip(odds) {
             let number = self.number(block);
             self.accesses.push(number);
             self.odds.push(odds);
@@ -78,14 +79,14 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Adds the observations of a trace, one for each access; what is missing at the end is left
+    /// Adds the observations of a script, one for each access; what is missing at the end is left
     /// out.
-    pub fn add(&mut self, trace: &Trace, odds: &[f32]) {
-        if trace.cold || self.visits.is_empty() {
+    pub fn add(&mut self, script: &Script, odds: &[f32]) {
+        if script.cold || self.visits.is_empty() {
             self.visits.push(Visit::default());
         }
         if let Some(visit) = self.visits.last_mut() {
-            visit.append(trace, odds);
+            visit.append(script, odds);
         }
     }
 
@@ -121,6 +122,15 @@ pub enum Truth {
     Open,
 }
 
+/// Where fresh accesses are among the evidence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fresh {
+    /// Their visit.
+    pub visit: usize,
+    /// Their places in it.
+    pub accesses: Range<usize>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,13 +138,13 @@ mod tests {
     #[test]
     fn warm_traces_go_on_and_first_uses_are_known() {
         let mut evidence = Evidence::default();
-        let mut trace = Trace::cold("a");
-        trace.scan([7, 9, 7]);
-        evidence.add(&trace, &[1.0, 2.0, 3.0]);
-        let mut more = Trace::warm("b");
+        let mut script = Script::cold("a");
+        script.scan([7, 9, 7]);
+        evidence.add(&script, &[1.0, 2.0, 3.0]);
+        let mut more = Script::warm("b");
         more.scan([9, 1]);
         evidence.add(&more, &[4.0, 5.0]);
-        evidence.add(&trace, &[6.0, 7.0, 8.0]);
+        evidence.add(&script, &[6.0, 7.0, 8.0]);
         assert_eq!(evidence.visits().len(), 2);
         assert_eq!(evidence.visits()[0].accesses, [0, 1, 0, 1, 2]);
         let firsts: Vec<bool> = evidence.observations().map(|(_, truth)| truth == Truth::First).collect();

@@ -1,4 +1,4 @@
-//! Families of candidates: a policy, the parameters that are tried, and the range in which they are
+//! Families of hypotheses: a policy, the parameters that are tried, and the range in which they are
 //! refined.
 //!
 //! The grid is what the screening tries; between its values a local search goes on
@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use pantler_policy::Spec;
 
 /// Accesses in a second of Redis's clock, which knows no finer time: Dust keeps to it, and the
-/// candidates count on it.
+/// hypotheses count on it.
 pub const REDIS_PACE: u32 = 40;
 const PACE: f64 = REDIS_PACE as f64;
 
@@ -86,7 +86,7 @@ const fn family(name: &'static str, axes: &'static [Axis]) -> Family {
 }
 
 /// Families with parameters that are tried, in the order of their simplicity. All other policies
-/// are candidates with their defaults.
+/// are hypotheses with their defaults.
 const FAMILIES: &[Family] = &[
     family("gclock", &[whole("max", 2.0, 12.0, &[2.0, 3.0, 7.0])]),
     family("two-handed-clock", &[share("spread", 0.02, 0.98, &[0.25, 0.5])]),
@@ -161,8 +161,8 @@ const MEMCACHED_AT_PACE: Family = Family {
     refuses: false,
 };
 
-/// Whether a policy can be found. A duel does as one of two others as long as that one is ahead: what
-/// is found is the other.
+/// Whether a policy can be found. A duel does as one of two others as long as that one is ahead:
+/// what is found is the other.
 fn is_candidate(spec: Spec) -> bool {
     !matches!(spec, Spec::Opt | Spec::OptBypass | Spec::Duel(_))
 }

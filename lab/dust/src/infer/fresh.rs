@@ -1,5 +1,5 @@
-//! The fresh trace: accesses that the search has not seen, on which the fit that it chose is put to
-//! the test.
+//! The fresh script: accesses that the search has not seen, on which the fit that it chose is put
+//! to the test.
 //!
 //! ```text
 //!   seen before   2,000 accesses, 41 contradict the fit   ->  their share is Beta(41.5, 1959.5)
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The share that contradicts the fit is itself only known from what was seen, so the number among
-//! the fresh accesses has a beta-binomial distribution. Candidates that draw are expected to be
+//! the fresh accesses has a beta-binomial distribution. Hypotheses that draw are expected to be
 //! contradicted wherever they draw otherwise: theirs is the log likelihood, compared with that of
 //! their own draws.
 //!
@@ -24,10 +24,8 @@
 //! Why so: docs/decisions/0056-a-fresh-trace-takes-a-name-back.md,
 //! docs/decisions/0058-names-that-are-timed-are-taken-back.md.
 
-use std::ops::Range;
-
 use super::calibrate::Calibration;
-use super::evidence::{Evidence, Truth, Visit, tells};
+use super::evidence::{Evidence, Fresh, Truth, Visit, tells};
 use super::rank::DRAWS_SEARCH;
 use super::refine::Fit;
 use super::score::Ledger;
@@ -38,15 +36,6 @@ const FALSE_ALARM: f64 = 1e-4;
 const FALSE_ALARM_DEVIATIONS: f64 = 3.72;
 /// Log likelihood that is lost by what never happens, about.
 const NEVER: f64 = 4.0;
-
-/// Where fresh accesses are among the evidence.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Fresh {
-    /// Their visit.
-    pub visit: usize,
-    /// Their places in it.
-    pub accesses: Range<usize>,
-}
 
 impl Fresh {
     /// Fresh observations that contradict a fit.
@@ -84,9 +73,9 @@ impl Fresh {
             return self.contradicts_timed(evidence, calibration, fit, slack);
         }
         let count = self.accesses.len();
-        if fit.candidate.draws() {
+        if fit.hypothesis.draws() {
             let ledger = Ledger::new(evidence, calibration.sides);
-            let score = ledger.score_of(&fit.candidate, 2 * DRAWS_SEARCH, self);
+            let score = ledger.score_of(&fit.hypothesis, 2 * DRAWS_SEARCH, self);
             return score.deficit > slack * NEVER && score.excess > FALSE_ALARM_DEVIATIONS;
         }
         let all = |wrong, count: usize| Tally { count: count as f64, wrong };
@@ -95,8 +84,8 @@ impl Fresh {
         before.no_less_than(calibration.noise).is_surprised_by(fresh, slack * count as f64, FALSE_ALARM)
     }
 
-    /// The same where time is measured. Of a candidate that draws nothing is taken back: two runs
-    /// of one trace tell more of it.
+    /// The same where time is measured. Of a hypothesis that draws nothing is taken back: two runs
+    /// of one script tell more of it.
     fn contradicts_timed(
         &self,
         evidence: &Evidence,
@@ -104,13 +93,13 @@ impl Fresh {
         fit: &Fit,
         slack: f64,
     ) -> bool {
-        if !fit.candidate.repeats_itself() {
+        if !fit.hypothesis.repeats_itself() {
             return false;
         }
-        let draws = if fit.candidate.draws() { DRAWS_SEARCH } else { 1 };
+        let draws = if fit.hypothesis.draws() { DRAWS_SEARCH } else { 1 };
         let [mut before, mut fresh] = [Sides::default(); 2];
         for (at, visit) in evidence.visits().iter().enumerate() {
-            let hits = fit.candidate.hits(visit, draws);
+            let hits = fit.hypothesis.hits(visit, draws);
             for (place, ((odds, truth), hits)) in visit.observations().zip(hits).enumerate() {
                 let is_fresh = at == self.visit && self.accesses.contains(&place);
                 let sides = if is_fresh { &mut fresh } else { &mut before };
@@ -182,8 +171,8 @@ impl Sides {
 
 /// How much each observation of a visit contradicts a fit, 0 to 1.
 fn contradictions(visit: &Visit, fit: &Fit) -> impl Iterator<Item = f64> {
-    let draws = if fit.candidate.draws() { DRAWS_SEARCH } else { 1 };
-    let hits = fit.candidate.hits(visit, draws);
+    let draws = if fit.hypothesis.draws() { DRAWS_SEARCH } else { 1 };
+    let hits = fit.hypothesis.hits(visit, draws);
     hits.into_iter().zip(&visit.odds).map(move |(hits, &odds)| {
         let seen = 1.0 / (1.0 + f64::from(-odds).exp());
         if u32::from(hits) * 2 > draws { 1.0 - seen } else { seen }

@@ -1,18 +1,18 @@
-//! The inquiry: which trace comes next, and what follows from what was observed. No I/O, no clock:
+//! The inquiry: which script comes next, and what follows from what was observed. No I/O, no clock:
 //! a machine that is fed.
 //!
 //! ```text
 //!   growing --> returning --> screening --> discriminating --> verifying --> done
 //!   more and    all again,    random        what tells the     a fresh
-//!   more blocks backwards     references    rest apart         trace
+//!   more blocks backwards     references    rest apart         script
 //! ```
 //!
 //! Before that, whether the cache fetches ahead is asked where it may: see [`ahead`](super::ahead).
 //!
-//! Q1  The accesses of all traces together stay below `accesses_per_block` times the capacity, also
-//!     where the best fit has that wrong: see [`budget`](super::budget). A trace that does not fit
-//!     is made shorter, or not run, and what was not verified is unknown.
-//! Q2  Equal options and readings give equal traces and an equal verdict.
+//! Q1  The accesses of all scripts together stay below `accesses_per_block` times the capacity,
+//!     also where the best fit has that wrong: see [`budget`](super::budget). A script that does
+//!     not fit is made shorter, or not run, and what was not verified is unknown.
+//! Q2  Equal options and readings give equal scripts and an equal verdict.
 //!
 //! Source: docs/RULES.md, D1 and D2.
 //!
@@ -27,7 +27,7 @@ mod verification;
 use std::cell::Cell;
 
 use super::ahead::{Ahead, question};
-use super::calibrate::{Calibration, Modes, Reading};
+use super::calibrate::{Calibration, Modes, Reading, odds};
 use super::check::Check;
 use super::choose::{Costs, choose};
 use super::counterexample::COUNTEREXAMPLE_NAME;
@@ -39,13 +39,13 @@ use super::rank::{
 };
 use super::refine::{Fit, parameter_interval};
 use super::score::Ledger;
-use super::trace::Trace;
+use super::script::Script;
 use super::verdict::{Doubt, INTERVAL_DROP, Terms, Verdict};
 use microbenchmark::{Microbenchmark, is_unclear, probes_missing};
 pub use options::Options;
 use verification::Verification;
 
-/// Names of the traces of the stages.
+/// Names of the scripts of the stages.
 const AHEAD_NAME: &str = "fetching-ahead";
 const GROWTH_NAME: &str = "capacity-growth";
 const RETURN_NAME: &str = "capacity-return";
@@ -64,7 +64,7 @@ const VERIFICATION: u32 = 4;
 const SEEN: f64 = 0.2;
 /// Discrimination ends when all others together are less likely than this.
 const DOUBT: f64 = 1e-4;
-/// Part of the screening that is run again for candidates that draw, as a multiple of the capacity.
+/// Part of the screening that is run again for hypotheses that draw, as a multiple of the capacity.
 const REPETITION: u32 = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,9 +85,9 @@ impl Stage {
         if options.capacity.is_some() { Self::Returning } else { Self::Growing }
     }
 
-    /// In which a trace was observed.
-    fn of(trace: &Trace) -> Self {
-        match &*trace.pattern {
+    /// In which a script was observed.
+    fn of(script: &Script) -> Self {
+        match &*script.pattern {
             AHEAD_NAME => Self::LookingAhead,
             GROWTH_NAME => Self::Growing,
             RETURN_NAME => Self::Returning,
@@ -99,11 +99,11 @@ impl Stage {
     }
 }
 
-/// A trace and what the target said to it.
+/// A script and what the target said to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observed {
     /// What was done.
-    pub trace: Trace,
+    pub script: Script,
     /// One reading for each access.
     pub readings: Vec<Reading>,
 }
@@ -119,17 +119,17 @@ pub struct Inquiry {
     evidence: Evidence,
     calibration: Calibration,
     fits: Vec<Fit>,
-    /// The fresh trace, and what was to be verified by it.
+    /// The fresh script, and what was to be verified by it.
     verification: Option<Verification>,
     ranked_again: bool,
-    /// Whether traces were chosen here: then what was not verified is unknown.
+    /// Whether scripts were chosen here: then what was not verified is unknown.
     asks: bool,
     /// Accesses so far, and those that may be made in all, once that was needed.
     budget: Cell<(usize, usize)>,
-    /// Without flushes: where the blocks of the present traces begin, and where new ones would.
+    /// Without flushes: where the blocks of the present scripts begin, and where new ones would.
     base: u32,
     used: u32,
-    /// What the target said to traces for a counterexample: nothing else follows from them.
+    /// What the target said to scripts for a counterexample: nothing else follows from them.
     spent: Vec<Observed>,
 }
 
@@ -156,55 +156,55 @@ impl Inquiry {
         }
     }
 
-    /// The next trace to run, or `None` when there is nothing more to ask.
-    pub fn next_trace(&mut self) -> Option<Trace> {
-        let trace = self.planned()?;
-        Some(self.placed(trace))
+    /// The next script to run, or `None` when there is nothing more to ask.
+    pub fn next_script(&mut self) -> Option<Script> {
+        let script = self.planned()?;
+        Some(self.placed(script))
     }
 
-    /// A trace that would start with a flush gets blocks that were never read before, where there
+    /// A script that would start with a flush gets blocks that were never read before, where there
     /// is no flush.
-    fn placed(&mut self, mut trace: Trace) -> Trace {
+    fn placed(&mut self, mut script: Script) -> Script {
         if self.options.flushes {
-            return trace;
+            return script;
         }
-        if trace.cold {
+        if script.cold {
             self.base = self.used;
-            trace.cold = self.record.is_empty();
+            script.cold = self.record.is_empty();
         }
-        trace.accesses.iter_mut().for_each(|block| *block += self.base);
-        self.used = self.used.max(trace.blocks());
-        trace
+        script.accesses.iter_mut().for_each(|block| *block += self.base);
+        self.used = self.used.max(script.blocks());
+        script
     }
 
-    /// A trace for a counterexample, placed.
-    pub(crate) fn spend(&mut self, trace: Trace) -> Trace {
-        self.placed(trace)
+    /// A script for a counterexample, placed.
+    pub(crate) fn spend(&mut self, script: Script) -> Script {
+        self.placed(script)
     }
 
-    /// What the target said to a trace for a counterexample.
-    pub(crate) fn spent(&mut self, trace: Trace, readings: Vec<Reading>) {
-        self.spent.push(Observed { trace, readings });
+    /// What the target said to a script for a counterexample.
+    pub(crate) fn spent(&mut self, script: Script, readings: Vec<Reading>) {
+        self.spent.push(Observed { script, readings });
     }
 
-    /// Accesses of all traces: for the verdict, and for a counterexample.
+    /// Accesses of all scripts: for the verdict, and for a counterexample.
     pub fn accesses_made(&self) -> usize {
         self.evidence.len() + self.spent.iter().map(|observed| observed.readings.len()).sum::<usize>()
     }
 
-    fn planned(&mut self) -> Option<Trace> {
+    fn planned(&mut self) -> Option<Script> {
         match self.stage {
             Stage::LookingAhead => Some(question(AHEAD_NAME)),
             Stage::Growing => Some(self.microbenchmark.grow(&mut self.random)),
             Stage::Returning => Some(self.microbenchmark.come_back()),
             Stage::Screening => {
                 let accesses = self.affordable((self.estimate() * SCREENING) as usize) as u32;
-                let mut trace = stack_distance(self.estimate(), accesses, &mut self.random);
-                trace.pattern = SCREENING_NAME.into();
-                Some(trace)
+                let mut script = stack_distance(self.estimate(), accesses, &mut self.random);
+                script.pattern = SCREENING_NAME.into();
+                Some(script)
             }
             Stage::Discriminating => match self.discriminate() {
-                Some(trace) => Some(trace),
+                Some(script) => Some(script),
                 None => {
                     self.stage = if self.must_repeat() { Stage::Repeating } else { Stage::Verifying };
                     self.planned()
@@ -217,17 +217,17 @@ impl Inquiry {
                     self.stage = Stage::Done;
                     return None;
                 }
-                let mut trace = stack_distance(self.estimate(), accesses, &mut self.random);
-                trace.pattern = VERIFICATION_NAME.into();
-                Some(trace)
+                let mut script = stack_distance(self.estimate(), accesses, &mut self.random);
+                script.pattern = VERIFICATION_NAME.into();
+                Some(script)
             }
             Stage::Done => None,
         }
     }
 
-    /// What the target said to a trace, one reading for each access.
-    pub fn observe(&mut self, trace: Trace, readings: Vec<Reading>) {
-        self.record(trace, readings);
+    /// What the target said to a script, one reading for each access.
+    pub fn observe(&mut self, script: Script, readings: Vec<Reading>) {
+        self.record(script, readings);
         match self.stage {
             Stage::LookingAhead => self.stage = Stage::first(&self.options),
             Stage::Growing => self.look_for_an_end(),
@@ -265,24 +265,24 @@ impl Inquiry {
     /// was an inquiry, else all at once.
     pub fn replay(options: Options, observed: Vec<Observed>) -> Self {
         let mut inquiry = Self::new(options);
-        let staged = observed.first().is_some_and(|first| Stage::of(&first.trace) < Stage::Screening);
+        let staged = observed.first().is_some_and(|first| Stage::of(&first.script) < Stage::Screening);
         inquiry.asks = staged;
         let mut unseen = false;
-        for Observed { trace, readings } in observed {
-            if trace.pattern == COUNTEREXAMPLE_NAME {
-                inquiry.spent.push(Observed { trace, readings });
+        for Observed { script, readings } in observed {
+            if script.pattern == COUNTEREXAMPLE_NAME {
+                inquiry.spent.push(Observed { script, readings });
                 continue;
             }
-            inquiry.stage = Stage::of(&trace);
+            inquiry.stage = Stage::of(&script);
             if (Stage::Growing..Stage::Screening).contains(&inquiry.stage) {
-                inquiry.microbenchmark.follow(&trace, &inquiry.options);
+                inquiry.microbenchmark.follow(&script, &inquiry.options);
             }
             // Nothing follows from growth before there is more.
             unseen = !staged || inquiry.stage <= Stage::Growing;
             if unseen {
-                inquiry.record.push(Observed { trace, readings });
+                inquiry.record.push(Observed { script, readings });
             } else {
-                inquiry.observe(trace, readings);
+                inquiry.observe(script, readings);
             }
         }
         if unseen {
@@ -324,8 +324,8 @@ impl Inquiry {
 
     /// What was found out about fetching ahead, if that was asked.
     pub fn ahead(&self) -> Option<Ahead> {
-        let asked = self.record.iter().find(|observed| observed.trace.pattern == AHEAD_NAME)?;
-        Ahead::of(&asked.trace, &asked.readings, self.calibration.modes)
+        let asked = self.record.iter().find(|observed| observed.script.pattern == AHEAD_NAME)?;
+        Ahead::of(&asked.script, &asked.readings, self.calibration.modes)
     }
 
     /// Accesses of which none was a hit, not even of a block that was read just before, if that is
@@ -364,7 +364,7 @@ impl Inquiry {
         &self.record
     }
 
-    /// What the target said to traces for a counterexample.
+    /// What the target said to scripts for a counterexample.
     pub fn observed_for_counterexample(&self) -> &[Observed] {
         &self.spent
     }
@@ -379,7 +379,7 @@ impl Inquiry {
     pub fn parameter_intervals(&self) -> Vec<(String, [f64; 2])> {
         let ledger = Ledger::new(&self.evidence, self.calibration.sides);
         let Some(best) = self.fits.first() else { return Vec::new() };
-        let axes = best.candidate.family.axes.iter().enumerate();
+        let axes = best.hypothesis.family.axes.iter().enumerate();
         axes.map(|(at, axis)| {
             (axis.key.into(), parameter_interval(best, at, &ledger, DRAWS_SEARCH, INTERVAL_DROP))
         })
@@ -397,8 +397,8 @@ impl Inquiry {
         &self.fits
     }
 
-    fn record(&mut self, trace: Trace, readings: Vec<Reading>) {
-        self.record.push(Observed { trace, readings });
+    fn record(&mut self, script: Script, readings: Vec<Reading>) {
+        self.record.push(Observed { script, readings });
         self.look();
     }
 
@@ -412,9 +412,9 @@ impl Inquiry {
             self.record.iter().flat_map(|observed| &observed.readings).filter_map(took).collect();
         let modes = Modes::fit(&latencies);
         self.evidence = Evidence::default();
-        for Observed { trace, readings } in &self.record {
+        for Observed { script, readings } in &self.record {
             let odds: Vec<f32> = readings.iter().map(|reading| odds(*reading, modes)).collect();
-            self.evidence.add(trace, &odds);
+            self.evidence.add(script, &odds);
         }
         self.calibration = Calibration::of(&self.evidence, modes);
     }
@@ -453,9 +453,9 @@ impl Inquiry {
         self.microbenchmark.measure(last, &self.calibration, &self.options);
     }
 
-    /// Capacity for which traces are made.
+    /// Capacity for which scripts are made.
     fn estimate(&self) -> u32 {
-        self.fits.first().map_or(self.microbenchmark.there(), |fit| fit.candidate.frames).max(CAPACITY_MIN)
+        self.fits.first().map_or(self.microbenchmark.there(), |fit| fit.hypothesis.frames).max(CAPACITY_MIN)
     }
 
     fn screen(&mut self) {
@@ -471,8 +471,8 @@ impl Inquiry {
         // A fit that was left out may explain more by now. One that draws can explain nearly
         // anything, so that is no answer.
         let dubious =
-            self.fits.first().is_none_or(|best| !best.candidate.repeats_itself()) || !self.is_good();
-        // Once after the first trace that discriminates, and once at the end.
+            self.fits.first().is_none_or(|best| !best.hypothesis.repeats_itself()) || !self.is_good();
+        // Once after the first script that discriminates, and once at the end.
         if dubious && (self.stage == Stage::Verifying || !self.ranked_again) {
             self.ranked_again = true;
             let others =
@@ -488,7 +488,7 @@ impl Inquiry {
     /// What the best fit has to stand up to.
     fn terms(&self) -> Terms {
         let Options { slack, corners, exact, shared, .. } = self.options;
-        let best = self.fits.first().map_or("", |best| best.candidate.family.name);
+        let best = self.fits.first().map_or("", |best| best.hypothesis.family.name);
         match corners.iter().find(|(name, _)| *name == best) {
             Some(&(_, slack)) => Terms { slack, exact: false, shared: true },
             None => Terms { slack, exact, shared },
@@ -498,7 +498,7 @@ impl Inquiry {
     /// Whether the best fit, which draws nothing, is good enough.
     fn is_good(&self) -> bool {
         let check = Check::of(&self.evidence, &self.calibration, &self.fits, None);
-        let draws = self.fits.first().is_some_and(|best| best.candidate.family.hashes());
+        let draws = self.fits.first().is_some_and(|best| best.hypothesis.family.hashes());
         check.is_none_or(|check| check.passes(draws, self.terms().slack))
     }
 
@@ -506,13 +506,13 @@ impl Inquiry {
         let ledger = Ledger::new(&self.evidence, self.calibration.sides);
         let Some(best) = self.fits.first() else { return };
         // A policy that draws explains the nuisances of others, too, so that is no answer.
-        let drawing = best.candidate.family.draws;
-        if drawing || (!best.candidate.draws() && !self.is_good()) {
+        let drawing = best.hypothesis.family.draws;
+        if drawing || (!best.hypothesis.draws() && !self.is_good()) {
             self.fits = rank_with_nuisances(std::mem::take(&mut self.fits), &ledger, !drawing);
         }
     }
 
-    fn discriminate(&mut self) -> Option<Trace> {
+    fn discriminate(&mut self) -> Option<Script> {
         let repetition = if self.must_repeat() { REPETITION } else { 0 };
         let reserve = (self.estimate() * (VERIFICATION + repetition)) as usize;
         let most = self.left().saturating_sub(reserve);
@@ -523,19 +523,19 @@ impl Inquiry {
         let survivors: Vec<_> = posterior
             .iter()
             .filter(|(weight, _)| *weight > DOUBT / 10.0)
-            .map(|(weight, fit)| (*weight, &fit.candidate))
+            .map(|(weight, fit)| (*weight, &fit.hypothesis))
             .collect();
         let random = self.random.clone();
         let costs = self.costs();
         let choice = choose(&survivors, most, costs, &mut self.random, DRAWS_SEARCH)?;
-        let with_reserve = choice.trace.accesses.len() + reserve;
+        let with_reserve = choice.script.accesses.len() + reserve;
         let affordable = self.affordable(with_reserve);
         if affordable == with_reserve {
-            return Some(choice.trace);
+            return Some(choice.script);
         }
-        // The same traces again, those among them that are short enough.
+        // The same scripts again, those among them that are short enough.
         let (mut random, most) = (random, affordable.saturating_sub(reserve));
-        Some(choose(&survivors, most, costs, &mut random, DRAWS_SEARCH)?.trace)
+        Some(choose(&survivors, most, costs, &mut random, DRAWS_SEARCH)?.script)
     }
 
     /// What accesses cost.
@@ -546,39 +546,40 @@ impl Inquiry {
 
     /// Whether the best fit draws, and has not yet been asked to be as unpredictable as it says.
     fn must_repeat(&self) -> bool {
-        let draws = self.fits.first().is_some_and(|best| !best.candidate.repeats_itself());
+        let draws = self.fits.first().is_some_and(|best| !best.hypothesis.repeats_itself());
         let least = self.estimate() as usize;
         let possible = draws && self.options.flushes && self.repeated().is_none() && self.left() >= least;
         possible && self.affordable(least) == least
     }
 
     /// The beginning of the screening once more.
-    fn repeat(&mut self) -> Trace {
-        let mut trace = Trace::cold(REPETITION_NAME);
-        if let Some(screening) = self.record.iter().find(|observed| observed.trace.pattern == SCREENING_NAME)
+    fn repeat(&mut self) -> Script {
+        let mut script = Script::cold(REPETITION_NAME);
+        if let Some(screening) = self.record.iter().find(|observed| observed.script.pattern == SCREENING_NAME)
         {
             let verified = self.verification.is_some();
             let reserve = if verified { 0 } else { (self.estimate() * VERIFICATION) as usize };
             let most = (self.estimate() * REPETITION) as usize;
-            let accesses = most.min(self.left().saturating_sub(reserve)).min(screening.trace.accesses.len());
+            let accesses = most.min(self.left().saturating_sub(reserve)).min(screening.script.accesses.len());
             let accesses = self.affordable(accesses + reserve).saturating_sub(reserve).min(accesses);
-            trace.scan(screening.trace.accesses[..accesses].iter().copied());
+            script.scan(screening.script.accesses[..accesses].iter().copied());
         }
-        trace
+        script
     }
 
     /// The visits that had the same accesses.
     fn repeated(&self) -> Option<(usize, usize)> {
         let visit = |name: &str| {
             // A repetition for which nothing was left says nothing.
-            let is_it = |observed: &Observed| observed.trace.pattern == name && !observed.readings.is_empty();
+            let is_it =
+                |observed: &Observed| observed.script.pattern == name && !observed.readings.is_empty();
             let at = self.record.iter().position(is_it)?;
-            Some(self.record[..=at].iter().filter(|observed| observed.trace.cold).count().saturating_sub(1))
+            Some(self.record[..=at].iter().filter(|observed| observed.script.cold).count().saturating_sub(1))
         };
         Some((visit(SCREENING_NAME)?, visit(REPETITION_NAME)?))
     }
 
-    /// Lets the fits learn from a trace that they have not seen, once it is known whether it
+    /// Lets the fits learn from a script that they have not seen, once it is known whether it
     /// contradicts them.
     fn verify(&mut self) {
         let fresh = self.record.last().map_or(0, |observed| observed.readings.len());
@@ -601,34 +602,22 @@ impl Inquiry {
         }
         // In a few blocks many policies do the same: all of them are named, not only those that
         // were still considered.
-        if self.fits.first().is_some_and(|best| best.candidate.frames <= FEW) {
+        if self.fits.first().is_some_and(|best| best.hypothesis.frames <= FEW) {
             let ledger = Ledger::new(&self.evidence, self.calibration.sides);
             let fits = std::mem::take(&mut self.fits);
             self.fits = rank_everybody(fits, &self.options.families, 2 * FEW, &ledger);
         }
     }
 
-    /// Whether a fresh trace says that the best fit is right.
+    /// Whether a fresh script says that the best fit is right.
     fn is_verified(&self) -> bool {
         self.verification.as_ref().is_some_and(Verification::confirmed)
     }
 
-    /// Share of the fresh trace that contradicts the best fit: the one that is reported, though it
+    /// Share of the fresh script that contradicts the best fit: the one that is reported, though it
     /// may not be the one that was best before.
     fn mismatch_fresh(&self) -> Option<f64> {
         Some(self.verification.as_ref()?.mismatch(&self.evidence, self.fits.first()?))
-    }
-}
-
-/// A reading as odds of a hit.
-pub(super) fn odds(reading: Reading, modes: Option<Modes>) -> f32 {
-    /// What a target says is believed; how often it is wrong is counted apart.
-    const SAID: f32 = 12.0;
-    match (reading, modes) {
-        (Reading::Said { hit: true }, _) => SAID,
-        (Reading::Said { hit: false }, _) => -SAID,
-        (Reading::Took(ns), Some(modes)) => modes.odds(ns).clamp(-12.0, 12.0) as f32,
-        (Reading::Took(_), None) => 0.0,
     }
 }
 
@@ -644,12 +633,12 @@ mod tests {
     fn costs_are_those_that_were_seen() {
         let mut inquiry = Inquiry::new(Options::default());
         assert_eq!(inquiry.costs(), Costs::default());
-        let mut trace = inquiry.next_trace().unwrap();
-        trace.accesses = (0..200).flat_map(|block| [block, block]).collect();
-        trace.probes.clear();
+        let mut script = inquiry.next_script().unwrap();
+        script.accesses = (0..200).flat_map(|block| [block, block]).collect();
+        script.probes.clear();
         let took = |at: u64| Reading::Took(if at.is_multiple_of(2) { 80_000 + at } else { 1000 + at });
         let readings = (0..400).map(took).collect();
-        inquiry.observe(trace, readings);
+        inquiry.observe(script, readings);
         let costs = inquiry.costs();
         assert!((costs.hit_s - 1.2e-6).abs() < 2e-7 && (costs.miss_s - 8.02e-5).abs() < 2e-6, "{costs:?}");
         let paced = Costs::paced(40, 0.5, 0.0);
@@ -660,14 +649,14 @@ mod tests {
     fn what_only_waits_now_and_then_does_not_grow_for_ever() {
         let mut inquiry = Inquiry::new(Options { flushes: false, ..Options::default() });
         let mut random = Random::new(3);
-        while let Some(trace) = inquiry.next_trace() {
+        while let Some(script) = inquiry.next_script() {
             // All are misses, and a few had to wait for a processor.
             let took = |_| {
                 let waited = if random.chance(0.02) { 4_000_000 } else { 0 };
                 Reading::Took(90_000 + u64::from(random.below(9000)) + waited)
             };
-            let readings = trace.accesses.iter().map(took).collect();
-            inquiry.observe(trace, readings);
+            let readings = script.accesses.iter().map(took).collect();
+            inquiry.observe(script, readings);
         }
         assert!(inquiry.evidence().len() < 120_000, "{}", inquiry.evidence().len());
         assert_eq!(inquiry.verdict().family, "");

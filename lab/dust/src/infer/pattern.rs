@@ -1,9 +1,9 @@
 //! Patterns: ways to treat a cache that make policies differ.
 //!
 //! A pattern is a function of the estimated capacity and of random numbers, so there are endlessly
-//! many traces of each. Random traces ([`Pattern::StackDistance`], [`Pattern::Zipf`]) separate most
-//! policies at least cost. The others are for what they leave open, for estimating parameters, and
-//! for plots that people understand.
+//! many scripts of each. Random scripts ([`Pattern::StackDistance`], [`Pattern::Zipf`]) separate
+//! most policies at least cost. The others are for what they leave open, for estimating parameters,
+//! and for plots that people understand.
 
 mod ladders;
 mod paper;
@@ -11,7 +11,7 @@ mod phases;
 mod references;
 
 use super::random::Random;
-use super::trace::Trace;
+use super::script::Script;
 
 pub use paper::{UseBits, history, main_queue, short_term, stripe_reads};
 pub use references::{stack_distance, zipf};
@@ -103,10 +103,10 @@ impl Pattern {
         }
     }
 
-    /// A trace for a cache of about `capacity` blocks, from cold.
-    pub fn trace(self, capacity: u32, random: &mut Random) -> Trace {
+    /// A script for a cache of about `capacity` blocks, from cold.
+    pub fn script(self, capacity: u32, random: &mut Random) -> Script {
         let capacity = capacity.max(10);
-        let mut trace = match self {
+        let mut script = match self {
             Self::ShortTerm => short_term(capacity, UseBits::Cold, random),
             Self::ShortTermAllBits => short_term(capacity, UseBits::AllSet, random),
             Self::ShortTermHalfBits => short_term(capacity, UseBits::HalfSet, random),
@@ -125,8 +125,8 @@ impl Pattern {
             Self::StackDistance => stack_distance(capacity, capacity * 6, random),
             Self::TimeGaps => phases::time_gaps(capacity, random),
         };
-        trace.pattern = self.name().into();
-        trace
+        script.pattern = self.name().into();
+        script
     }
 }
 
@@ -143,17 +143,17 @@ mod tests {
     fn traces_are_cold_dense_seeded_and_not_too_long() {
         for pattern in Pattern::ALL {
             for capacity in [10, 37, 100, 1000] {
-                let trace = pattern.trace(capacity, &mut Random::new(5));
-                assert!(trace.cold && trace.pattern == pattern.name());
-                assert_eq!(trace, pattern.trace(capacity, &mut Random::new(5)), "{pattern:?}");
-                let (accesses, blocks) = (trace.accesses.len() as u32, trace.blocks());
+                let script = pattern.script(capacity, &mut Random::new(5));
+                assert!(script.cold && script.pattern == pattern.name());
+                assert_eq!(script, pattern.script(capacity, &mut Random::new(5)), "{pattern:?}");
+                let (accesses, blocks) = (script.accesses.len() as u32, script.blocks());
                 assert!(accesses <= 14 * capacity + 40, "{pattern:?} at {capacity}: {accesses}");
                 // Anything smaller than the cache shows nothing, unless the estimate is too high.
                 assert!(blocks > capacity, "{pattern:?} at {capacity}: {blocks} blocks");
                 let mut seen = vec![false; blocks as usize];
-                trace.accesses.iter().for_each(|&block| seen[block as usize] = true);
+                script.accesses.iter().for_each(|&block| seen[block as usize] = true);
                 assert!(seen.iter().filter(|&&seen| !seen).count() as u32 <= capacity / 5, "{pattern:?}");
-                assert!(trace.probes.iter().all(|&at| at < trace.accesses.len()));
+                assert!(script.probes.iter().all(|&at| at < script.accesses.len()));
             }
         }
     }

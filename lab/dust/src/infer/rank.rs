@@ -1,11 +1,11 @@
-//! Ranking: all candidates against all observations, the most likely first.
+//! Ranking: all hypotheses against all observations, the most likely first.
 //!
 //! ```text
 //!   all leaves x coarse grid of capacities  ->  best of each leaf  ->  refined  ->  with nuisances
 //! ```
 
-use super::candidate::Candidate;
 use super::family::Family;
+use super::hypothesis::Hypothesis;
 use super::refine::{Fit, MARGIN, MARGIN_PER_ACCESS, refine, with_nuisances, with_period};
 use super::score::{Bars, Course, Ledger};
 
@@ -80,12 +80,12 @@ pub fn rank(
                 continue;
             }
             // The likely ones first: what is found early ends the others early.
-            let near = found.as_ref().or(hopeless.lead.as_ref()).map_or(middle, |fit| fit.candidate.frames);
+            let near = found.as_ref().or(hopeless.lead.as_ref()).map_or(middle, |fit| fit.hypothesis.frames);
             grid.sort_by_key(|frames| frames.abs_diff(near));
             let mut bars = hopeless.bars(found.as_ref());
             for &frames in &grid {
-                let candidate = Candidate::new(family, leaf.clone(), frames);
-                if let Some(fit) = Fit::above(&bars, candidate, ledger, DRAWS_COARSE) {
+                let hypothesis = Hypothesis::new(family, leaf.clone(), frames);
+                if let Some(fit) = Fit::above(&bars, hypothesis, ledger, DRAWS_COARSE) {
                     hopeless.learn(&fit);
                     bars = hopeless.bars(Some(&fit));
                     *found = Some(fit);
@@ -97,7 +97,7 @@ pub fn rank(
     sort(&mut fits);
     let refined = |fit: Fit| {
         // Few draws explain less than many of the same.
-        let fit = if fit.candidate.draws() { Fit::of(fit.candidate, ledger, DRAWS_SEARCH) } else { fit };
+        let fit = if fit.hypothesis.draws() { Fit::of(fit.hypothesis, ledger, DRAWS_SEARCH) } else { fit };
         refine(fit, ledger, DRAWS_SEARCH)
     };
     let mut fits: Vec<Fit> = most_likely(fits).into_iter().map(refined).collect();
@@ -130,9 +130,9 @@ impl<'a> Hopeless<'a> {
     /// policy is missed: one that is steep in the capacity is hardly explained by another that
     /// draws nothing.
     fn settles(&mut self) -> bool {
-        let Some(lead) = self.lead.clone().filter(|lead| !lead.candidate.draws()) else { return false };
+        let Some(lead) = self.lead.clone().filter(|lead| !lead.hypothesis.draws()) else { return false };
         let lead = refine(lead, self.ledger, DRAWS_SEARCH);
-        let settled = self.ledger.score(&lead.candidate, 1).excess < SETTLED;
+        let settled = self.ledger.score(&lead.hypothesis, 1).excess < SETTLED;
         self.learn(&lead);
         settled
     }
@@ -170,11 +170,11 @@ pub fn rank_everybody(
     ledger: &Ledger<'_>,
 ) -> Vec<Fit> {
     // They may have been scored by fewer observations, or been given up before the last.
-    let again = |fit: Fit| Fit::of(fit.candidate, ledger, DRAWS_SEARCH);
+    let again = |fit: Fit| Fit::of(fit.hypothesis, ledger, DRAWS_SEARCH);
     let mut fits: Vec<Fit> = fits.into_iter().map(again).collect();
     for family in families {
         for leaf in family.leaves() {
-            let of = |frames| Fit::of(Candidate::new(family, leaf.clone(), frames), ledger, DRAWS_SEARCH);
+            let of = |frames| Fit::of(Hypothesis::new(family, leaf.clone(), frames), ledger, DRAWS_SEARCH);
             let best =
                 (1..=frames_max).map(of).max_by(|one, two| one.log_likelihood.total_cmp(&two.log_likelihood));
             fits.extend(best);
@@ -192,7 +192,7 @@ pub fn rank_again(fits: Vec<Fit>, ledger: &Ledger<'_>) -> Vec<Fit> {
     let mut again: Vec<Fit> = Vec::new();
     let mut last: Vec<Fit> = Vec::new();
     for fit in fits {
-        match Fit::above(&hopeless.bars, fit.candidate.clone(), ledger, DRAWS_SEARCH) {
+        match Fit::above(&hopeless.bars, fit.hypothesis.clone(), ledger, DRAWS_SEARCH) {
             Some(scored) => {
                 hopeless.learn(&scored);
                 // What was refined before and is far behind by now does not come back by another
@@ -225,7 +225,7 @@ pub fn rank_with_nuisances(mut fits: Vec<Fit>, ledger: &Ledger<'_>, drawing: boo
     }
     let these = fits
         .iter_mut()
-        .filter(|fit| !fit.candidate.family.hashes() && (drawing || !fit.candidate.family.draws));
+        .filter(|fit| !fit.hypothesis.family.hashes() && (drawing || !fit.hypothesis.family.draws));
     for fit in these.take(WITH_NUISANCES) {
         *fit = with_nuisances(fit, ledger, DRAWS_SEARCH, &bars);
     }
@@ -236,11 +236,11 @@ pub fn rank_with_nuisances(mut fits: Vec<Fit>, ledger: &Ledger<'_>, drawing: boo
 /// Lets the most likely do now and then what it does always, if there is a family of the same name
 /// that does. Not if it draws: with periods as well it would explain nearly anything.
 pub fn rank_with_periods(mut fits: Vec<Fit>, families: &[&'static Family], ledger: &Ledger<'_>) -> Vec<Fit> {
-    let Some(best) = fits.first().filter(|best| !best.candidate.draws()) else { return fits };
-    let relatives = families.iter().filter(|family| family.name == best.candidate.family.name);
+    let Some(best) = fits.first().filter(|best| !best.hypothesis.draws()) else { return fits };
+    let relatives = families.iter().filter(|family| family.name == best.hypothesis.family.name);
     let found = relatives.filter_map(|family| with_period(best, family, ledger, DRAWS_SEARCH));
     let found: Vec<Fit> =
-        found.filter(|found| !fits.iter().any(|fit| fit.candidate == found.candidate)).collect();
+        found.filter(|found| !fits.iter().any(|fit| fit.hypothesis == found.hypothesis)).collect();
     if found.is_empty() { fits } else { merge(std::mem::take(&mut fits), found) }
 }
 
@@ -249,7 +249,7 @@ pub fn rank_with_periods(mut fits: Vec<Fit>, families: &[&'static Family], ledge
 pub fn posterior(fits: &[Fit]) -> Vec<(f64, &Fit)> {
     let mut best: Vec<&Fit> = Vec::new();
     for fit in fits {
-        if !best.iter().any(|other| other.candidate.name() == fit.candidate.name()) {
+        if !best.iter().any(|other| other.hypothesis.name() == fit.hypothesis.name()) {
             best.push(fit);
         }
     }
@@ -262,8 +262,8 @@ pub fn posterior(fits: &[Fit]) -> Vec<(f64, &Fit)> {
 
 /// Log likelihood less what free parameters and nuisances cost.
 fn merit(fit: &Fit) -> f64 {
-    let nuisances = usize::from(fit.candidate.nuisances != Default::default());
-    fit.log_likelihood - PARAMETER_COST * (fit.candidate.values.len() + nuisances) as f64
+    let nuisances = usize::from(fit.hypothesis.nuisances != Default::default());
+    fit.log_likelihood - PARAMETER_COST * (fit.hypothesis.values.len() + nuisances) as f64
 }
 
 /// The most likely first; of equals the one with the family that is listed first.
@@ -275,7 +275,7 @@ fn most_likely(fits: Vec<Fit>) -> Vec<Fit> {
     let mut chosen: Vec<Fit> = Vec::new();
     for fit in fits {
         let same =
-            chosen.iter().filter(|other| other.candidate.family.name == fit.candidate.family.name).count();
+            chosen.iter().filter(|other| other.hypothesis.family.name == fit.hypothesis.family.name).count();
         if chosen.len() < REFINED && same < REFINED_PER_FAMILY {
             chosen.push(fit);
         }
@@ -305,21 +305,22 @@ mod tests {
 
     #[test]
     fn who_was_put_to_the_test_stays_the_first() {
-        let [lru, fifo, mru] = ["lru", "fifo", "mru"].map(|name| Candidate::new(family(name), Vec::new(), 9));
-        let trace = stack_distance(9, 200, &mut Random::new(3));
-        let hits = lru.hits(&Visit::imagined(&trace), 1);
+        let [lru, fifo, mru] =
+            ["lru", "fifo", "mru"].map(|name| Hypothesis::new(family(name), Vec::new(), 9));
+        let script = stack_distance(9, 200, &mut Random::new(3));
+        let hits = lru.hits(&Visit::imagined(&script), 1);
         let odds: Vec<f32> = hits.iter().map(|&hits| if hits > 0 { 12.0 } else { -12.0 }).collect();
         let mut evidence = Evidence::default();
-        evidence.add(&trace, &odds);
+        evidence.add(&script, &odds);
         let ledger = Ledger::new(&evidence, Noise::even(0.01));
         // Of fewer observations.
         let before =
-            |candidate: Candidate| Fit { candidate, log_likelihood: -1.0, course: Course::default() };
+            |hypothesis: Hypothesis| Fit { hypothesis, log_likelihood: -1.0, course: Course::default() };
         let families = [family("fifo"), family("lru"), family("mru")];
         let fits = rank_everybody(vec![before(fifo.clone()), before(mru)], &families, 32, &ledger);
-        assert_eq!((&fits[0].candidate, fits[1].candidate.name().as_str()), (&fifo, "lru"));
+        assert_eq!((&fits[0].hypothesis, fits[1].hypothesis.name().as_str()), (&fifo, "lru"));
         for fit in &fits {
-            assert_eq!(fit.log_likelihood, ledger.log_likelihood(&fit.candidate, DRAWS_SEARCH));
+            assert_eq!(fit.log_likelihood, ledger.log_likelihood(&fit.hypothesis, DRAWS_SEARCH));
         }
         let posterior = posterior(&fits);
         let weights: Vec<f64> = posterior.iter().map(|(weight, _)| *weight).collect();

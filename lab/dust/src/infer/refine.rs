@@ -1,11 +1,11 @@
-//! Refinement: a local search for the capacity, the parameters and the nuisances of a candidate.
+//! Refinement: a local search for the capacity, the parameters and the nuisances of a hypothesis.
 //!
 //! One coordinate after the other, both directions, with steps that shrink when nothing gets
 //! better. Capacity comes first and last: the likelihood is steep in it, and parameters are shares
 //! of it.
 
-use super::candidate::Candidate;
 use super::family::{Axis, Family, Scale};
+use super::hypothesis::Hypothesis;
 use super::score::{Bars, Course, Ledger};
 use super::simulate::Nuisances;
 
@@ -20,14 +20,14 @@ const PERIODS_CLIMBED: usize = 3;
 const NEAR_PART: u32 = 40;
 const NEAR_MIN: u32 = 2;
 const NEAR_MAX: u32 = 12;
-/// Draws for the capacities that a candidate speaks for which draws, and into how many steps its
+/// Draws for the capacities that a hypothesis speaks for which draws, and into how many steps its
 /// own is divided for them.
 const ROUGH_DRAWS: u32 = 48;
 const ROUGH_STEPS: u32 = 100;
 /// Rates of foreign insertions that are tried, per access.
 const FOREIGN: [f64; 5] = [0.005, 0.01, 0.02, 0.035, 0.06];
 
-/// Log likelihood behind the best at which a candidate is given up together with all its
+/// Log likelihood behind the best at which a hypothesis is given up together with all its
 /// neighbours, and the same for each access.
 pub(super) const MARGIN: f64 = 250.0;
 pub(super) const MARGIN_PER_ACCESS: f64 = 0.02;
@@ -36,11 +36,11 @@ pub(super) const MARGIN_PER_ACCESS: f64 = 0.02;
 const BEHIND: f64 = 80.0;
 const BEHIND_PER_ACCESS: f64 = 0.01;
 
-/// A candidate and its log likelihood.
+/// A hypothesis and its log likelihood.
 #[derive(Clone, Debug)]
 pub struct Fit {
-    /// The candidate.
-    pub candidate: Candidate,
+    /// The hypothesis.
+    pub hypothesis: Hypothesis,
     /// Natural logarithm of its likelihood.
     pub log_likelihood: f64,
     /// How it came about.
@@ -48,20 +48,20 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// Scores a candidate.
-    pub fn of(candidate: Candidate, ledger: &Ledger<'_>, draws: u32) -> Self {
-        let course = ledger.course(&candidate, draws, &Bars::default()).unwrap_or_default();
-        Self { candidate, log_likelihood: course.total(), course }
+    /// Scores a hypothesis.
+    pub fn of(hypothesis: Hypothesis, ledger: &Ledger<'_>, draws: u32) -> Self {
+        let course = ledger.course(&hypothesis, draws, &Bars::default()).unwrap_or_default();
+        Self { hypothesis, log_likelihood: course.total(), course }
     }
 
-    /// Scores a candidate. `None` if it falls below a bar, or is [another
-    /// one](Candidate::is_all_but_steady) in fact.
-    pub fn above(bars: &Bars, candidate: Candidate, ledger: &Ledger<'_>, draws: u32) -> Option<Self> {
-        if candidate.is_all_but_steady() {
+    /// Scores a hypothesis. `None` if it falls below a bar, or is [another
+    /// one](Hypothesis::is_all_but_steady) in fact.
+    pub fn above(bars: &Bars, hypothesis: Hypothesis, ledger: &Ledger<'_>, draws: u32) -> Option<Self> {
+        if hypothesis.is_all_but_steady() {
             return None;
         }
-        let course = ledger.course(&candidate, draws, bars)?;
-        Some(Self { candidate, log_likelihood: course.total(), course })
+        let course = ledger.course(&hypothesis, draws, bars)?;
+        Some(Self { hypothesis, log_likelihood: course.total(), course })
     }
 
     /// Bars for what shall be better than this fit.
@@ -73,30 +73,30 @@ impl Fit {
     }
 }
 
-/// A local search from one fit, which never tries the same candidate twice.
+/// A local search from one fit, which never tries the same hypothesis twice.
 struct Climb<'a> {
     fit: Fit,
     bars: Bars,
     ledger: &'a Ledger<'a>,
     draws: u32,
-    tried: Vec<Candidate>,
+    tried: Vec<Hypothesis>,
 }
 
 impl<'a> Climb<'a> {
     fn new(fit: Fit, ledger: &'a Ledger<'a>, draws: u32) -> Self {
         let bars = fit.bars(ledger);
-        Self { tried: vec![fit.candidate.clone()], fit, bars, ledger, draws }
+        Self { tried: vec![fit.hypothesis.clone()], fit, bars, ledger, draws }
     }
 
     /// Takes the change if it explains more. Returns whether it does.
-    fn improve(&mut self, change: impl FnOnce(&mut Candidate)) -> bool {
-        let mut candidate = self.fit.candidate.clone();
-        change(&mut candidate);
-        if candidate.frames == 0 || self.tried.contains(&candidate) {
+    fn improve(&mut self, change: impl FnOnce(&mut Hypothesis)) -> bool {
+        let mut hypothesis = self.fit.hypothesis.clone();
+        change(&mut hypothesis);
+        if hypothesis.frames == 0 || self.tried.contains(&hypothesis) {
             return false;
         }
-        self.tried.push(candidate.clone());
-        let found = Fit::above(&self.bars, candidate, self.ledger, self.draws);
+        self.tried.push(hypothesis.clone());
+        let found = Fit::above(&self.bars, hypothesis, self.ledger, self.draws);
         let better = found.filter(|found| found.log_likelihood > self.fit.log_likelihood + 1e-9);
         let Some(better) = better else { return false };
         self.fit = better;
@@ -106,11 +106,11 @@ impl<'a> Climb<'a> {
 
     /// Tries capacities all around: policies that adapt have many small peaks.
     fn scan(&mut self) {
-        let centre = i64::from(self.fit.candidate.frames);
+        let centre = i64::from(self.fit.hypothesis.frames);
         let stride = (centre / 125).max(1);
         for step in -4..=4 {
             let frames = (centre + step * stride).max(1) as u32;
-            self.improve(|candidate| candidate.frames = frames);
+            self.improve(|hypothesis| hypothesis.frames = frames);
         }
     }
 
@@ -119,10 +119,10 @@ impl<'a> Climb<'a> {
         for sign in [1i64, -1] {
             // Uphill for as long as it goes.
             for _ in 0..6 {
-                let now = self.fit.candidate.frames;
+                let now = self.fit.hypothesis.frames;
                 let step = (f64::from(now) * share).round().max(1.0) as i64;
                 let frames = (i64::from(now) + sign * step).clamp(1, i64::from(u32::MAX / 4)) as u32;
-                if !self.improve(|candidate| candidate.frames = frames) {
+                if !self.improve(|hypothesis| hypothesis.frames = frames) {
                     break;
                 }
                 moved = true;
@@ -133,25 +133,25 @@ impl<'a> Climb<'a> {
 
     /// Tries periods up to the neighbours that were tried before, and then one by one.
     fn periods(&mut self, at: usize, axis: &Axis) {
-        let centre = self.fit.candidate.values[at];
+        let centre = self.fit.hypothesis.values[at];
         for step in -8..=8 {
             let period = (centre * PERIOD_FACTOR.powf(f64::from(step) / 8.0)).round();
-            self.improve(|candidate| candidate.values[at] = period.clamp(axis.low, axis.high));
+            self.improve(|hypothesis| hypothesis.values[at] = period.clamp(axis.low, axis.high));
         }
-        let centre = self.fit.candidate.values[at];
+        let centre = self.fit.hypothesis.values[at];
         for step in -4..=4 {
             let period = centre + f64::from(step);
-            self.improve(|candidate| candidate.values[at] = period.clamp(axis.low, axis.high));
+            self.improve(|hypothesis| hypothesis.values[at] = period.clamp(axis.low, axis.high));
         }
     }
 
     fn parameters(&mut self, step: f64) -> bool {
         let mut moved = false;
-        for (at, axis) in self.fit.candidate.family.axes.iter().enumerate() {
+        for (at, axis) in self.fit.hypothesis.family.axes.iter().enumerate() {
             for sign in [1.0, -1.0] {
                 for _ in 0..3 {
-                    let value = axis.moved(self.fit.candidate.values[at], sign * step);
-                    if !self.improve(|candidate| candidate.values[at] = value) {
+                    let value = axis.moved(self.fit.hypothesis.values[at], sign * step);
+                    if !self.improve(|hypothesis| hypothesis.values[at] = value) {
                         break;
                     }
                     moved = true;
@@ -165,7 +165,7 @@ impl<'a> Climb<'a> {
 /// Climbs from `fit` to the nearest peak of the likelihood.
 pub fn refine(fit: Fit, ledger: &Ledger<'_>, draws: u32) -> Fit {
     // A policy that draws is flat in its parameters, and every step of it costs many simulations.
-    let rounds = match (fit.candidate.family.draws, fit.candidate.draws()) {
+    let rounds = match (fit.hypothesis.family.draws, fit.hypothesis.draws()) {
         (true, _) => 2,
         (false, true) => 3,
         (false, false) => STEPS.len(),
@@ -196,17 +196,17 @@ pub fn with_nuisances(fit: &Fit, ledger: &Ledger<'_>, draws: u32, bars: &Bars) -
     /// Log likelihood that a nuisance has to bring.
     const WORTH: f64 = 6.0;
     let mut best = fit.clone();
-    let batches = [2, 4, 8, 16, 32, 64].into_iter().filter(|&batch| batch * 4 <= fit.candidate.frames);
+    let batches = [2, 4, 8, 16, 32, 64].into_iter().filter(|&batch| batch * 4 <= fit.hypothesis.frames);
     let deviations = FOREIGN
         .into_iter()
-        .map(|foreign| Nuisances { foreign, ..fit.candidate.nuisances })
-        .chain(batches.clone().map(|batch| Nuisances { batch, ..fit.candidate.nuisances }))
-        .chain(batches.map(|late| Nuisances { late, ..fit.candidate.nuisances }));
+        .map(|foreign| Nuisances { foreign, ..fit.hypothesis.nuisances })
+        .chain(batches.clone().map(|batch| Nuisances { batch, ..fit.hypothesis.nuisances }))
+        .chain(batches.map(|late| Nuisances { late, ..fit.hypothesis.nuisances }));
     let mut bars = bars.clone();
     ledger.raise_behind(&mut bars, &fit.course, MARGIN, MARGIN_PER_ACCESS);
     for nuisances in deviations {
-        let candidate = Candidate { nuisances, ..fit.candidate.clone() };
-        let Some(other) = Fit::above(&bars, candidate, ledger, draws) else { continue };
+        let hypothesis = Hypothesis { nuisances, ..fit.hypothesis.clone() };
+        let Some(other) = Fit::above(&bars, hypothesis, ledger, draws) else { continue };
         let mut climb = Climb::new(other, ledger, draws);
         climb.capacity(0.03);
         let other = climb.fit;
@@ -223,14 +223,14 @@ pub fn with_nuisances(fit: &Fit, ledger: &Ledger<'_>, draws: u32, bars: &Bars) -
 pub fn with_period(fit: &Fit, family: &'static Family, ledger: &Ledger<'_>, draws: u32) -> Option<Fit> {
     let at = family.axes.iter().position(|axis| axis.scale == Scale::WholeLogarithmic)?;
     let axis = &family.axes[at];
-    let own = |axis: &Axis| fit.candidate.family.axes.iter().position(|other| other.key == axis.key);
-    let value = |axis: &Axis| own(axis).map_or(axis.grid[0], |own| fit.candidate.values[own]);
+    let own = |axis: &Axis| fit.hypothesis.family.axes.iter().position(|other| other.key == axis.key);
+    let value = |axis: &Axis| own(axis).map_or(axis.grid[0], |own| fit.hypothesis.values[own]);
     // The other parameters may be wrong where the period is.
     let mut bases = vec![family.axes.iter().map(value).collect(), family.leaves().swap_remove(0)];
     bases.dedup_by(|one, two| (0..one.len()).all(|other| other == at || one[other] == two[other]));
     let mut found: Vec<Fit> = Vec::new();
     for values in bases {
-        let mut base = Candidate { family, values, ..fit.candidate.clone() };
+        let mut base = Hypothesis { family, values, ..fit.hypothesis.clone() };
         for period in periods(axis, ledger) {
             base.values[at] = period;
             let bars = found.last().unwrap_or(fit).bars(ledger);
@@ -260,20 +260,20 @@ fn periods(axis: &Axis, ledger: &Ledger<'_>) -> impl Iterator<Item = f64> + use<
 
 /// Capacities that explain nearly as much: the log likelihood drops by less than `drop`.
 pub fn interval(fit: &Fit, ledger: &Ledger<'_>, draws: u32, drop: f64) -> (u32, u32) {
-    if fit.candidate.draws() {
+    if fit.hypothesis.draws() {
         return rough_interval(fit, ledger, drop);
     }
     let holds = |frames: u32| {
-        let candidate = Candidate { frames, ..fit.candidate.clone() };
-        let enough = |candidate: &Candidate| ledger.is_above(fit.log_likelihood - drop, candidate, draws);
+        let hypothesis = Hypothesis { frames, ..fit.hypothesis.clone() };
+        let enough = |hypothesis: &Hypothesis| ledger.is_above(fit.log_likelihood - drop, hypothesis, draws);
         let other = as_many_blocks(fit, frames);
-        let near = |candidate: &Candidate| beside(candidate).iter().any(enough);
-        enough(&candidate)
+        let near = |hypothesis: &Hypothesis| beside(hypothesis).iter().any(enough);
+        enough(&hypothesis)
             || other.as_ref().is_some_and(enough)
-            || near(&candidate)
+            || near(&hypothesis)
             || other.as_ref().is_some_and(near)
     };
-    let centre = fit.candidate.frames;
+    let centre = fit.hypothesis.frames;
     let most = centre / 4 + 2;
     let edge = |sign: i64| {
         // Doubling steps out, then halving steps back.
@@ -298,16 +298,16 @@ pub fn interval(fit: &Fit, ledger: &Ledger<'_>, draws: u32, drop: f64) -> (u32, 
     (edge(-1), edge(1))
 }
 
-/// The candidate with each of its parameters a step to either side, in all combinations: shares by
-/// a block. A candidate that is nearly as likely with another capacity is so with other parameters,
-/// too.
-fn beside(candidate: &Candidate) -> Vec<Candidate> {
+/// The hypothesis with each of its parameters a step to either side, in all combinations: shares by
+/// a block. A hypothesis that is nearly as likely with another capacity is so with other
+/// parameters, too.
+fn beside(hypothesis: &Hypothesis) -> Vec<Hypothesis> {
     /// The step of what is neither a share nor a whole number.
     const FACTOR: f64 = 1.03;
-    let mut all = vec![candidate.clone()];
-    for (at, axis) in candidate.family.axes.iter().enumerate().filter(|(_, axis)| axis.low < axis.high) {
-        let value = candidate.values[at];
-        let block = 1.0 / f64::from(candidate.frames.max(1));
+    let mut all = vec![hypothesis.clone()];
+    for (at, axis) in hypothesis.family.axes.iter().enumerate().filter(|(_, axis)| axis.low < axis.high) {
+        let value = hypothesis.values[at];
+        let block = 1.0 / f64::from(hypothesis.frames.max(1));
         let sides = match axis.scale {
             Scale::Linear => [value - block, value + block],
             Scale::Whole => [value - 1.0, value + 1.0],
@@ -328,11 +328,11 @@ fn beside(candidate: &Candidate) -> Vec<Candidate> {
     all
 }
 
-/// The same of a candidate that draws. Its likelihood is rough, and what the search found is the
+/// The same of a hypothesis that draws. Its likelihood is rough, and what the search found is the
 /// luckiest of many, so the best is sought again among all around, with more draws, and whatever
 /// lies between two that are good enough is, too.
 fn rough_interval(fit: &Fit, ledger: &Ledger<'_>, drop: f64) -> (u32, u32) {
-    let centre = fit.candidate.frames;
+    let centre = fit.hypothesis.frames;
     let stride = centre.div_ceil(ROUGH_STEPS).max(1);
     let around = (centre - centre / 4).max(1)..=centre + centre / 4 + 1;
     let mut frames: Vec<u32> = around.step_by(stride as usize).chain([centre]).collect();
@@ -342,19 +342,19 @@ fn rough_interval(fit: &Fit, ledger: &Ledger<'_>, drop: f64) -> (u32, u32) {
     for frames in frames {
         let mut bars = Bars::default();
         ledger.raise_to(&mut bars, best - drop);
-        let candidate = Candidate { frames, ..fit.candidate.clone() };
-        let Some(course) = ledger.course(&candidate, ROUGH_DRAWS, &bars) else { continue };
+        let hypothesis = Hypothesis { frames, ..fit.hypothesis.clone() };
+        let Some(course) = ledger.course(&hypothesis, ROUGH_DRAWS, &bars) else { continue };
         best = best.max(course.total());
         found.push((frames, course.total()));
     }
     // Parameters that go with a capacity nearby: see `beside`.
     let near = centre.saturating_sub(NEAR_MIN).max(1)..=centre + NEAR_MIN;
     for frames in near {
-        let whole = Candidate { frames, ..fit.candidate.clone() };
-        for candidate in as_many_blocks(fit, frames).iter().chain([&whole]).flat_map(beside) {
+        let whole = Hypothesis { frames, ..fit.hypothesis.clone() };
+        for hypothesis in as_many_blocks(fit, frames).iter().chain([&whole]).flat_map(beside) {
             let mut bars = Bars::default();
             ledger.raise_to(&mut bars, best - drop);
-            if let Some(course) = ledger.course(&candidate, ROUGH_DRAWS, &bars) {
+            if let Some(course) = ledger.course(&hypothesis, ROUGH_DRAWS, &bars) {
                 best = best.max(course.total());
                 found.push((frames, course.total()));
             }
@@ -366,12 +366,12 @@ fn rough_interval(fit: &Fit, ledger: &Ledger<'_>, drop: f64) -> (u32, u32) {
 
 /// The fit with another capacity, of which its parameters are shares or multiples that come to as
 /// many blocks as before: what is nearly as likely lies along there. `None` if none of them is.
-fn as_many_blocks(fit: &Fit, frames: u32) -> Option<Candidate> {
-    let mut other = Candidate { frames, ..fit.candidate.clone() };
+fn as_many_blocks(fit: &Fit, frames: u32) -> Option<Hypothesis> {
+    let mut other = Hypothesis { frames, ..fit.hypothesis.clone() };
     let axes = other.family.axes;
     let shares = || axes.iter().enumerate().filter(|(_, axis)| !axis.scale.is_whole());
     for (at, axis) in shares() {
-        let blocks = other.values[at] * f64::from(fit.candidate.frames);
+        let blocks = other.values[at] * f64::from(fit.hypothesis.frames);
         other.values[at] = (blocks / f64::from(frames)).clamp(axis.low, axis.high);
     }
     shares().next().is_some().then_some(other)
@@ -380,18 +380,18 @@ fn as_many_blocks(fit: &Fit, frames: u32) -> Option<Candidate> {
 /// Values of one parameter that explain nearly as much, all else but the capacity being as it is:
 /// from the best one outwards, and beyond what explains less wherever there is another peak.
 pub fn parameter_interval(fit: &Fit, at: usize, ledger: &Ledger<'_>, draws: u32, drop: f64) -> [f64; 2] {
-    let axis = fit.candidate.family.axes[at];
+    let axis = fit.hypothesis.family.axes[at];
     let holds_of = |value: f64, frames: u32| {
-        let mut candidate = Candidate { frames, ..fit.candidate.clone() };
-        candidate.values[at] = value;
-        ledger.is_above(fit.log_likelihood - drop, &candidate, draws)
+        let mut hypothesis = Hypothesis { frames, ..fit.hypothesis.clone() };
+        hypothesis.values[at] = value;
+        ledger.is_above(fit.log_likelihood - drop, &hypothesis, draws)
     };
-    let centre = fit.candidate.frames;
+    let centre = fit.hypothesis.frames;
     let holds = |value: f64| {
         let near = (1..=NEAR_MIN).flat_map(|by| [centre.saturating_sub(by).max(1), centre + by]);
         std::iter::once(centre).chain(near).any(|frames| holds_of(value, frames))
     };
-    let value = fit.candidate.values[at];
+    let value = fit.hypothesis.values[at];
     let [mut low, mut high] = [-1.0, 1.0].map(|sign| edge(&axis, value, sign, holds));
     for value in lookouts(&axis, ledger).filter(|&value| holds(value)) {
         // Periods that are longer than all visits are the same.
@@ -399,7 +399,7 @@ pub fn parameter_interval(fit: &Fit, at: usize, ledger: &Ledger<'_>, draws: u32,
         (low, high) = (low.min(value), high.max(if all { axis.high } else { value }));
     }
     // Along the ridge on which a share of the capacity is as many blocks.
-    if !axis.scale.is_whole() && !fit.candidate.draws() {
+    if !axis.scale.is_whole() && !fit.hypothesis.draws() {
         let capacities = interval(fit, ledger, draws, drop);
         let others = (capacities.0..=capacities.1).filter_map(|frames| as_many_blocks(fit, frames));
         for other in others.filter(|other| ledger.is_above(fit.log_likelihood - drop, other, draws)) {

@@ -1,4 +1,4 @@
-//! Scores: how well a candidate explains what was observed.
+//! Scores: how well a hypothesis explains what was observed.
 //!
 //! The likelihood is a product over all accesses. With `q` the share of draws in which the access
 //! is a hit, `h` and `m` the shares of hits and of misses with a misleading observation, and the
@@ -8,21 +8,20 @@
 //!   p = m + (1 - h - m) q      log P = ln( p s + (1 - p) (1 - s) ),   s = 1 / (1 + exp(-o))
 //! ```
 //!
-//! Whether the best candidate explains enough is another question than which is best:
-//! [`Score::excess`] compares the score with what the candidate itself would typically get.
+//! Whether the best hypothesis explains enough is another question than which is best:
+//! [`Score::excess`] compares the score with what the hypothesis itself would typically get.
 
 mod course;
 
 use std::ops::Range;
 
 use super::calibrate::Noise;
-use super::candidate::Candidate;
-use super::evidence::{Evidence, tells};
-use super::fresh::Fresh;
+use super::evidence::{Evidence, Fresh, tells};
+use super::hypothesis::Hypothesis;
 
 pub use course::{Bars, Course};
 
-/// Accesses between two looks at the course of a candidate.
+/// Accesses between two looks at the course of a hypothesis.
 const LOOK: usize = 128;
 /// Accesses after which it is seen whether the next look will find anything.
 const GLANCE: usize = 32;
@@ -42,14 +41,14 @@ pub struct Ledger<'a> {
     looks: Vec<(usize, f64)>,
 }
 
-/// How a candidate did.
+/// How a hypothesis did.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Score {
     /// Natural logarithm of the likelihood.
     pub log_likelihood: f64,
     /// Share of observations that contradict the likelier prediction.
     pub mismatch: f64,
-    /// How many standard deviations the score lies below what is typical for the candidate.
+    /// How many standard deviations the score lies below what is typical for the hypothesis.
     /// Negative: better.
     pub excess: f64,
     /// The same in natural logarithms for each access.
@@ -68,16 +67,16 @@ impl<'a> Ledger<'a> {
         Self { evidence, noise, logs, looks }
     }
 
-    /// The log likelihood of a candidate in `draws` draws.
-    pub fn log_likelihood(&self, candidate: &Candidate, draws: u32) -> f64 {
-        self.course(candidate, draws, &Bars::default()).map_or(f64::NEG_INFINITY, |course| course.total())
+    /// The log likelihood of a hypothesis in `draws` draws.
+    pub fn log_likelihood(&self, hypothesis: &Hypothesis, draws: u32) -> f64 {
+        self.course(hypothesis, draws, &Bars::default()).map_or(f64::NEG_INFINITY, |course| course.total())
     }
 
-    /// Whether the log likelihood of a candidate is above `floor`.
-    pub fn is_above(&self, floor: f64, candidate: &Candidate, draws: u32) -> bool {
+    /// Whether the log likelihood of a hypothesis is above `floor`.
+    pub fn is_above(&self, floor: f64, hypothesis: &Hypothesis, draws: u32) -> bool {
         let mut bars = Bars::default();
         self.raise_to(&mut bars, floor);
-        self.course(candidate, draws, &bars).is_some_and(|course| course.total() > floor)
+        self.course(hypothesis, draws, &bars).is_some_and(|course| course.total() > floor)
     }
 
     /// Ends whatever cannot reach `floor` any more.
@@ -93,14 +92,14 @@ impl<'a> Ledger<'a> {
         bars.raise(course.sums.iter().zip(&self.looks).map(behind));
     }
 
-    /// The course of a candidate in `draws` draws. `None` if it falls below a bar.
-    pub fn course(&self, candidate: &Candidate, draws: u32, bars: &Bars) -> Option<Course> {
-        let draws = if candidate.draws() { draws } else { 1 };
+    /// The course of a hypothesis in `draws` draws. `None` if it falls below a bar.
+    pub fn course(&self, hypothesis: &Hypothesis, draws: u32, bars: &Bars) -> Option<Course> {
+        let draws = if hypothesis.draws() { draws } else { 1 };
         let (mut sum, mut sums) = (0.0, Vec::with_capacity(self.looks.len()));
         let mut hits = [0; LOOK];
         // The last visits tell most.
         for (visit, logs) in self.evidence.visits().iter().zip(&self.logs).rev() {
-            let mut running = candidate.begin_all(visit, draws);
+            let mut running = hypothesis.begin_all(visit, draws);
             for (accesses, logs) in visit.accesses.chunks(LOOK).zip(logs.chunks(LOOK)) {
                 let hits = &mut hits[..accesses.len()];
                 hits.fill(0);
@@ -138,24 +137,24 @@ impl<'a> Ledger<'a> {
         self.evidence.is_empty()
     }
 
-    /// Everything about a candidate.
-    pub fn score(&self, candidate: &Candidate, draws: u32) -> Score {
+    /// Everything about a hypothesis.
+    pub fn score(&self, hypothesis: &Hypothesis, draws: u32) -> Score {
         let visits = self.evidence.visits().iter().enumerate();
-        self.score_places(candidate, draws, visits.map(|(at, visit)| (at, 0..visit.accesses.len())))
+        self.score_places(hypothesis, draws, visits.map(|(at, visit)| (at, 0..visit.accesses.len())))
     }
 
     /// The same of the fresh accesses alone.
-    pub fn score_of(&self, candidate: &Candidate, draws: u32, fresh: &Fresh) -> Score {
-        self.score_places(candidate, draws, [(fresh.visit, fresh.accesses.clone())])
+    pub fn score_of(&self, hypothesis: &Hypothesis, draws: u32, fresh: &Fresh) -> Score {
+        self.score_places(hypothesis, draws, [(fresh.visit, fresh.accesses.clone())])
     }
 
     fn score_places(
         &self,
-        candidate: &Candidate,
+        hypothesis: &Hypothesis,
         draws: u32,
         places: impl IntoIterator<Item = (usize, Range<usize>)>,
     ) -> Score {
-        let draws = if candidate.draws() { draws } else { 1 };
+        let draws = if hypothesis.draws() { draws } else { 1 };
         let (mut total, mut wrong, mut count) = (0.0, 0.0, 0usize);
         let (mut typical, mut variance) = (0.0, 0.0);
         let mut by_draw = vec![0.0; draws as usize];
@@ -164,7 +163,7 @@ impl<'a> Ledger<'a> {
             let runs: Vec<Vec<u16>> = (0..draws)
                 .map(|draw| {
                     let mut hits = vec![0; visit.accesses.len()];
-                    candidate.draw(visit, draw, &mut hits);
+                    hypothesis.draw(visit, draw, &mut hits);
                     hits
                 })
                 .collect();
@@ -201,7 +200,7 @@ impl<'a> Ledger<'a> {
             }
         }
         typical += by_draw.iter().sum::<f64>() / f64::from(draws);
-        // Draws of a candidate differ among themselves by more than independent accesses would.
+        // Draws of a hypothesis differ among themselves by more than independent accesses would.
         let among =
             by_draw.iter().map(|sum| (sum - typical).powi(2)).sum::<f64>() / f64::from(draws.max(2) - 1);
         let excess = (typical - total) / (variance + among).max(1e-9).sqrt();

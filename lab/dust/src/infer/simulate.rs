@@ -1,4 +1,4 @@
-//! The same accesses under a candidate: a demand cache around any policy, as fast as the policy
+//! The same accesses under a hypothesis: a demand cache around any policy, as fast as the policy
 //! allows.
 //!
 //! The loop is compiled for each policy apart. Nuisances cost nothing when they are zero.
@@ -36,7 +36,7 @@ pub trait Simulation {
 }
 
 /// An empty cache to which a visit is about to be made. `None` for policies that need to know the
-/// future: they are no candidates.
+/// future: they are no hypotheses.
 pub fn begin(
     spec: Spec,
     frames: u32,
@@ -184,13 +184,13 @@ impl<P: Policy> Simulated<P> {
 #[cfg(test)]
 mod tests {
     use super::super::evidence::Visit;
-    use super::super::trace::Trace;
+    use super::super::script::Script;
     use super::*;
 
     fn hits(spec: &str, frames: u32, nuisances: Nuisances, accesses: &[u32]) -> Vec<u16> {
-        let mut trace = Trace::cold("");
-        trace.scan(accesses.iter().copied());
-        let visit = Visit::imagined(&trace);
+        let mut script = Script::cold("");
+        script.scan(accesses.iter().copied());
+        let visit = Visit::imagined(&script);
         let mut hits = vec![0; accesses.len()];
         simulate(spec.parse().expect("a policy"), frames, nuisances, 1, &visit, &mut hits);
         hits

@@ -61,7 +61,7 @@ pub enum Doubt {
 }
 
 impl Doubt {
-    /// Before any candidate is asked.
+    /// Before any hypothesis is asked.
     pub(super) fn of(calibration: &Calibration, ahead: Option<Ahead>) -> Option<Self> {
         if ahead.is_some_and(|ahead| ahead.is_seen()) {
             return Some(Self::FetchesAhead);
@@ -76,8 +76,8 @@ impl Doubt {
         (mismatch > CONTRADICTED_MAX + misled).then_some(Self::Contradicted)
     }
 
-    /// A share of the fresh trace does, in which a share of what are hits whatever the policy looks
-    /// like misses: where time is measured, a machine that got busy meanwhile.
+    /// A share of the fresh script does, in which a share of what are hits whatever the policy
+    /// looks like misses: where time is measured, a machine that got busy meanwhile.
     pub(super) fn of_fresh(calibration: &Calibration, mismatch: f64, waited: f64) -> Option<Self> {
         let waited = if calibration.modes.is_some() { waited } else { 0.0 };
         Self::of_all(calibration, mismatch - waited)
@@ -105,12 +105,12 @@ pub struct Verdict {
     pub capacity: u32,
     /// Least and greatest capacity that explain nearly as much.
     pub interval: (u32, u32),
-    /// Probability of the family and its equivalents among all candidates, at most 0.999 (0.994
+    /// Probability of the family and its equivalents among all hypotheses, at most 0.999 (0.994
     /// with much noise); 0 when unknown.
     pub certainty: f64,
     /// Whether it is good enough.
     pub verdict: Known,
-    /// Why it is unknown, where that says more than that no candidate is good enough.
+    /// Why it is unknown, where that says more than that no hypothesis is good enough.
     pub doubt: Option<Doubt>,
     /// Accesses made.
     pub accesses: usize,
@@ -121,7 +121,7 @@ pub struct Verdict {
     pub likelihoods: Vec<(String, f64, f64)>,
     /// Share of observations that contradict the best fit.
     pub mismatch: f64,
-    /// The same on the fresh trace alone, which the fit had not seen unless it changed for its
+    /// The same on the fresh script alone, which the fit had not seen unless it changed for its
     /// sake.
     pub mismatch_fresh: Option<f64>,
     /// Whether the best fit is good enough, in numbers.
@@ -159,52 +159,52 @@ impl Verdict {
         };
         let posterior = posterior(fits);
         let Some((most, best)) = posterior.first().copied() else { return verdict };
-        let candidate = &best.candidate;
-        verdict.family = candidate.name();
-        verdict.policy = candidate.policy();
+        let hypothesis = &best.hypothesis;
+        verdict.family = hypothesis.name();
+        verdict.policy = hypothesis.policy();
         verdict.parameters = parameters(best);
-        verdict.capacity = candidate.frames;
+        verdict.capacity = hypothesis.frames;
         let ledger = Ledger::new(evidence, calibration.sides);
         verdict.interval = interval(best, &ledger, DRAWS_SEARCH, INTERVAL_DROP);
-        verdict.mismatch = ledger.score(candidate, DRAWS_FINAL).mismatch;
+        verdict.mismatch = ledger.score(hypothesis, DRAWS_FINAL).mismatch;
         verdict.doubt = verdict.doubt.or_else(|| Doubt::of_all(calibration, verdict.mismatch));
-        let good = check.is_some_and(|check| check.passes(candidate.draws(), terms.slack));
+        let good = check.is_some_and(|check| check.passes(hypothesis.draws(), terms.slack));
         let explained = best.log_likelihood - ONE_READING;
         let rivals = posterior.iter().skip(1);
         let rivals =
             rivals.filter(|(weight, fit)| *weight > EQUIVALENT * most || fit.log_likelihood > explained);
-        verdict.equivalent = rivals.clone().map(|(_, fit)| fit.candidate.name()).collect();
+        verdict.equivalent = rivals.clone().map(|(_, fit)| fit.hypothesis.name()).collect();
         verdict.likelihoods = posterior
             .iter()
-            .map(|(weight, fit)| (fit.candidate.name(), *weight, fit.log_likelihood))
+            .map(|(weight, fit)| (fit.hypothesis.name(), *weight, fit.log_likelihood))
             .collect();
-        let contradicts = terms.exact && !candidate.draws() && verdict.mismatch > terms.slack;
-        let alone = terms.shared || candidate.nuisances.foreign == 0.0;
+        let contradicts = terms.exact && !hypothesis.draws() && verdict.mismatch > terms.slack;
+        let alone = terms.shared || hypothesis.nuisances.foreign == 0.0;
         // A cache that was never full replaced nothing.
-        let full = evidence.visits().iter().any(|visit| visit.blocks > candidate.frames);
+        let full = evidence.visits().iter().any(|visit| visit.blocks > hypothesis.frames);
         if good && alone && full && !contradicts && verdict.doubt.is_none() {
             verdict.verdict = Known::Known;
             let certainty = most + rivals.map(|(weight, _)| weight).sum::<f64>();
-            let nuisances = Nuisances { refuses: false, ..candidate.nuisances } != Nuisances::default();
+            let nuisances = Nuisances { refuses: false, ..hypothesis.nuisances } != Nuisances::default();
             let hard = calibration.noise > NOISE_HARD || nuisances;
             verdict.certainty = certainty.min(if hard { CERTAINTY_MAX_HARD } else { CERTAINTY_MAX });
         }
         verdict
     }
 
-    /// The same, of which no fresh trace says that it is so.
+    /// The same, of which no fresh script says that it is so.
     pub(super) fn unverified(self) -> Self {
         Self { verdict: Known::Unknown, certainty: 0.0, ..self }
     }
 }
 
 fn parameters(fit: &Fit) -> Vec<(String, f64)> {
-    let candidate = &fit.candidate;
-    let own = candidate.family.axes.iter().zip(&candidate.values).map(|(axis, value)| (axis.key, *value));
+    let hypothesis = &fit.hypothesis;
+    let own = hypothesis.family.axes.iter().zip(&hypothesis.values).map(|(axis, value)| (axis.key, *value));
     let nuisances = [
-        ("foreign", candidate.nuisances.foreign, 0.0),
-        ("batch", f64::from(candidate.nuisances.batch), 1.0),
-        ("late", f64::from(candidate.nuisances.late), 0.0),
+        ("foreign", hypothesis.nuisances.foreign, 0.0),
+        ("batch", f64::from(hypothesis.nuisances.batch), 1.0),
+        ("late", f64::from(hypothesis.nuisances.late), 0.0),
     ];
     let nuisances = nuisances.into_iter().filter(|(_, value, none)| value != none);
     own.chain(nuisances.map(|(key, value, _)| (key, value)))

@@ -23,7 +23,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::{Patience, Stop, Target, TargetError, failed};
 use crate::stop::PATIENCE;
-use crate::{Reading, Step, Trace};
+use crate::{Reading, Script, Step};
 
 /// Bytes of a page by default.
 const PAGE_BYTES: u32 = 4096;
@@ -109,9 +109,9 @@ impl HttpTarget {
 }
 
 impl Target for HttpTarget {
-    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
-        let mut readings = Vec::with_capacity(trace.accesses.len());
-        for step in trace.steps() {
+    fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
+        let mut readings = Vec::with_capacity(script.accesses.len());
+        for step in script.steps() {
             self.stop.check()?;
             match step {
                 // W2: inquiries of targets that cannot be flushed go on to new blocks instead.

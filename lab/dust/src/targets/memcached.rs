@@ -10,7 +10,7 @@
 //! N2  All values have the same size, so that they share one slab class and its lists.
 //! N3  [`MEMCACHED_PACE`] accesses fall into each second of the server's clock, evenly: it knows
 //!     how long a key has waited by the second only, and the thread that maintains the lists sleeps
-//!     the longer the longer nothing moves. Candidates are told the same.
+//!     the longer the longer nothing moves. Hypotheses are told the same.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use super::leftovers::{is_left, keys, owner};
 use super::{Patience, Stop, Target, TargetError, Wire, failed};
 use crate::infer::family::MEMCACHED_PACE;
-use crate::{Reading, Step, Trace};
+use crate::{Reading, Script, Step};
 
 /// Keys that shall fit: few enough for the pace, enough to tell policies apart.
 const KEYS: u64 = 150;
@@ -251,9 +251,9 @@ impl MemcachedTarget {
 }
 
 impl Target for MemcachedTarget {
-    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
-        let mut readings = Vec::with_capacity(trace.accesses.len());
-        for step in trace.steps() {
+    fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
+        let mut readings = Vec::with_capacity(script.accesses.len());
+        for step in script.steps() {
             self.stop.check()?;
             match step {
                 Step::Flush => self.flush()?,

@@ -10,7 +10,7 @@
 //!                  +----------+      later files are copies of the first: a seed would evict
 //! ```
 //!
-//! T1  Every block is read for the first time by a trace: nothing is ever flushed, because files
+//! T1  Every block is read for the first time by a script: nothing is ever flushed, because files
 //!     that are deleted leave what a policy has learnt.
 //! T2  Blocks are as large as those of the cache, which are measured first: a second read at a
 //!     distance is a hit if it is in the same block.
@@ -45,7 +45,7 @@ use self::way::Way;
 use super::leftovers::{left_in, owner};
 use super::{Stop, Target, TargetError, failed};
 use crate::infer::random::Random;
-use crate::{Reading, Step, Trace};
+use crate::{Reading, Script, Step};
 
 /// What names begin with.
 const PREFIX: &str = ".pantler-dust-";
@@ -114,7 +114,7 @@ impl MountTarget {
         let files = TestFiles::new(directory, 'a', room_bytes, stop.clone());
         let mut target = Self { files, block_bytes: BLOCK_MIN };
         target.block_bytes = target.measure_block()?;
-        // Files of their own for the traces: what the measurement left in the cache goes with its
+        // Files of their own for the scripts: what the measurement left in the cache goes with its
         // files.
         target.files = TestFiles::new(directory, 'b', room_bytes, stop);
         Ok(target)
@@ -173,10 +173,10 @@ fn median(times: &mut [u64]) -> u64 {
 }
 
 impl Target for MountTarget {
-    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
-        self.files.grow(u64::from(trace.blocks()) * self.block_bytes)?;
-        let mut readings = Vec::with_capacity(trace.accesses.len());
-        for step in trace.steps() {
+    fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
+        self.files.grow(u64::from(script.blocks()) * self.block_bytes)?;
+        let mut readings = Vec::with_capacity(script.accesses.len());
+        for step in script.steps() {
             match step {
                 // Inquiries of targets that cannot be flushed go on to new blocks instead (T1).
                 Step::Flush => {}

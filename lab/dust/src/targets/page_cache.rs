@@ -29,7 +29,7 @@ use rustix::fs::{Advice, fadvise};
 
 use super::leftovers::{left_in, owner};
 use super::{Stop, Target, TargetError, failed};
-use crate::{Reading, Step, Trace};
+use crate::{Reading, Script, Step};
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
@@ -88,15 +88,15 @@ impl PageCacheTarget {
 }
 
 impl Target for PageCacheTarget {
-    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
-        if trace.cold {
+    fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
+        if script.cold {
             self.flush();
         }
-        self.prepare(trace.blocks())?;
+        self.prepare(script.blocks())?;
         let Some(visit) = &self.visit else { return Ok(Vec::new()) };
-        let mut readings = Vec::with_capacity(trace.accesses.len());
+        let mut readings = Vec::with_capacity(script.accesses.len());
         let inside = self.group.enter()?;
-        for step in trace.steps() {
+        for step in script.steps() {
             self.stop.check()?;
             match step {
                 Step::Flush => {}

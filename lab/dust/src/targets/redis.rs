@@ -12,7 +12,7 @@
 //! K2  All values have the same size, so that memory is a number of keys; they are made at the
 //!     server, so that no buffer for them is part of that memory.
 //! K3  [`REDIS_PACE`] accesses fall into each second: Redis knows references by the second only,
-//!     and what shares a second is alike to it. Candidates are told the same.
+//!     and what shares a second is alike to it. Hypotheses are told the same.
 //!
 //! An error about memory that is used up is the answer of `noeviction`: the newcomer is refused.
 
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use super::leftovers::{is_left, keys, owner};
 use super::{Patience, Stop, Target, TargetError, Wire, failed};
 use crate::infer::family::REDIS_PACE;
-use crate::{Reading, Step, Trace};
+use crate::{Reading, Script, Step};
 
 /// How far a second has to have gone before accesses begin: the server looks at its clock ten times
 /// a second.
@@ -277,7 +277,7 @@ impl RedisTarget {
         }
         self.visit += 1;
         self.blocks = 0;
-        // K3: candidates count from the beginning of a visit.
+        // K3: hypotheses count from the beginning of a visit.
         self.accesses = 0;
         Ok(())
     }
@@ -364,9 +364,9 @@ fn read_line(stream: &mut impl BufRead) -> std::io::Result<String> {
 }
 
 impl Target for RedisTarget {
-    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
-        let mut readings = Vec::with_capacity(trace.accesses.len());
-        for step in trace.steps() {
+    fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
+        let mut readings = Vec::with_capacity(script.accesses.len());
+        for step in script.steps() {
             self.stop.check()?;
             match step {
                 Step::Flush => self.flush()?,

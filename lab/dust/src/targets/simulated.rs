@@ -6,7 +6,7 @@ use pantler_policy::{Replacement, Spec};
 use super::{Target, TargetError};
 use crate::infer::random::Random;
 use crate::infer::simulate::{Nuisances, Simulated, identity};
-use crate::{Reading, Step, Trace};
+use crate::{Reading, Script, Step};
 
 /// A cache of `frames` blocks that gives some wrong answers.
 #[derive(Debug)]
@@ -89,9 +89,9 @@ fn reseeded(spec: Spec, seed: u64) -> Spec {
 }
 
 impl Target for SimulatedTarget {
-    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
-        let mut readings = Vec::with_capacity(trace.accesses.len());
-        for step in trace.steps() {
+    fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
+        let mut readings = Vec::with_capacity(script.accesses.len());
+        for step in script.steps() {
             match step {
                 Step::Flush => {
                     let seed = self.random.word() >> 32;

@@ -4,7 +4,7 @@
 use pantler_dust::infer::random::Random;
 use pantler_dust::targets::expectations;
 use pantler_dust::{
-    Doubt, Inquiry, Known, Options, Reading, Report, Step, Target, TargetError, Trace, investigate,
+    Doubt, Inquiry, Known, Options, Reading, Report, Script, Step, Target, TargetError, investigate,
 };
 use pantler_policy::{Demand, Replacement};
 
@@ -53,12 +53,12 @@ impl Mount {
 }
 
 impl Target for Mount {
-    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
+    fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
         let read = |step| match step {
             Step::Access(block) => Some(Reading::Took(self.read(block))),
             Step::Flush | Step::Sleep(_) => None,
         };
-        Ok(trace.steps().filter_map(read).collect())
+        Ok(script.steps().filter_map(read).collect())
     }
 }
 

@@ -7,19 +7,19 @@ use pantler_dust::infer::pattern::stack_distance;
 use pantler_dust::infer::random::Random;
 use pantler_dust::targets::SimulatedTarget;
 use pantler_dust::{
-    Inquiry, Known, Observed, Options, Reading, Target, TargetError, Trace, contradict, investigate,
+    Inquiry, Known, Observed, Options, Reading, Script, Target, TargetError, contradict, investigate,
 };
 
 const FRAMES: u32 = 200;
 
 fn bounds(target: &mut dyn Target, noise: f64, random: &mut Random) -> (u32, u32) {
     let mut evidence = Evidence::default();
-    let mut there_and_back = Trace::cold("");
+    let mut there_and_back = Script::cold("");
     there_and_back.scan((0..FRAMES * 4 / 3).chain((0..FRAMES * 4 / 3).rev()));
-    for trace in [there_and_back, stack_distance(FRAMES, FRAMES * 10, random)] {
+    for script in [there_and_back, stack_distance(FRAMES, FRAMES * 10, random)] {
         let odds = |reading| if reading == (Reading::Said { hit: true }) { 12.0 } else { -12.0 };
-        let odds: Vec<f32> = target.run(&trace).expect("it answers").into_iter().map(odds).collect();
-        evidence.add(&trace, &odds);
+        let odds: Vec<f32> = target.run(&script).expect("it answers").into_iter().map(odds).collect();
+        evidence.add(&script, &odds);
     }
     (floor(&evidence, noise), ceiling(&evidence, noise))
 }
@@ -59,7 +59,7 @@ fn what_no_fresh_trace_verified_is_unknown() {
     let inquiry = ask(30);
     assert_eq!(inquiry.verdict().verdict, Known::Known);
     let mut observed = inquiry.observed().to_vec();
-    observed.retain(|observed| observed.trace.pattern != "verification");
+    observed.retain(|observed| observed.script.pattern != "verification");
     let verdict = Inquiry::replay(Options::default(), observed).verdict();
     assert!(verdict.verdict == Known::Unknown && verdict.certainty == 0.0, "{verdict:?}");
     assert!(verdict.mismatch_fresh.is_none() && verdict.family == "fifo", "{verdict:?}");
@@ -67,7 +67,7 @@ fn what_no_fresh_trace_verified_is_unknown() {
 
 #[test]
 fn the_fresh_trace_speaks_of_the_fit_that_is_reported() {
-    // Steep and hard to fit: what is best often changes once the fresh trace is known.
+    // Steep and hard to fit: what is best often changes once the fresh script is known.
     for (policy, seed) in
         [("lrfu:lambda=0.013", 1), ("lrfu:lambda=0.033", 5), ("eelru", 2), ("lirs:cold=0.07", 3)]
     {
@@ -76,11 +76,11 @@ fn the_fresh_trace_speaks_of_the_fit_that_is_reported() {
         let inquiry = investigate(Inquiry::new(Options { seed, ..Options::default() }), &mut target)
             .expect("it answers");
         let verdict = inquiry.verdict();
-        let fresh = inquiry.observed().iter().find(|observed| observed.trace.pattern == "verification");
-        let Observed { trace, readings } = fresh.expect("it was verified");
+        let fresh = inquiry.observed().iter().find(|observed| observed.script.pattern == "verification");
+        let Observed { script, readings } = fresh.expect("it was verified");
         let reported = verdict.policy.parse().expect("a policy");
         let mut said = SimulatedTarget::new(reported, verdict.capacity, 0.0, 1).expect("a target");
-        let said = said.run(trace).expect("it answers");
+        let said = said.run(script).expect("it answers");
         let wrong = said.iter().zip(readings).filter(|(said, seen)| said != seen).count();
         let expected = wrong as f64 / readings.len() as f64;
         assert!(
@@ -97,9 +97,9 @@ struct Fresh {
 }
 
 impl Target for Fresh {
-    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
-        assert!(trace.accesses.iter().all(|&block| block >= self.above), "{:?}", trace.pattern);
-        self.stranger.run(trace)
+    fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
+        assert!(script.accesses.iter().all(|&block| block >= self.above), "{:?}", script.pattern);
+        self.stranger.run(script)
     }
 }
 
@@ -110,7 +110,7 @@ fn a_counterexample_is_asked_with_blocks_of_its_own() {
     let options = Options { flushes: false, ..Options::default() };
     let mut inquiry = investigate(Inquiry::new(options), &mut target).expect("it answers");
     assert_eq!(inquiry.verdict().verdict, Known::Unknown);
-    let blocks = inquiry.observed().iter().map(|observed| observed.trace.blocks());
+    let blocks = inquiry.observed().iter().map(|observed| observed.script.blocks());
     target.above = blocks.max().expect("it was asked");
     let before = inquiry.accesses_made();
     contradict(&mut inquiry, &mut target, 2000).expect("it answers").expect("there is one");

@@ -3,7 +3,7 @@
 
 use pantler_dust::infer::random::Random;
 use pantler_dust::targets::SimulatedTarget;
-use pantler_dust::{Inquiry, Known, Options, Reading, Target, TargetError, Trace, Verdict, investigate};
+use pantler_dust::{Inquiry, Known, Options, Reading, Script, Target, TargetError, Verdict, investigate};
 
 const FRAMES: u32 = 100;
 const POLICIES: [&str; 8] = ["lru", "mru", "fifo", "lfu", "clock", "2q", "arc", "sieve"];
@@ -29,8 +29,8 @@ impl Busy {
 }
 
 impl Target for Busy {
-    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
-        let said = self.cache.run(trace)?;
+    fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
+        let said = self.cache.run(script)?;
         Ok(said
             .into_iter()
             .map(|reading| Reading::Took(self.takes(reading == Reading::Said { hit: true })))

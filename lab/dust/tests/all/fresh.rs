@@ -1,9 +1,9 @@
-//! The fresh trace takes a verdict back when it contradicts it.
+//! The fresh script takes a verdict back when it contradicts it.
 
-use pantler_dust::infer::fresh::Fresh;
+use pantler_dust::infer::evidence::Fresh;
 use pantler_dust::infer::random::Random;
 use pantler_dust::targets::SimulatedTarget;
-use pantler_dust::{Inquiry, Known, Options, Reading, Target, TargetError, Trace, Verdict, investigate};
+use pantler_dust::{Inquiry, Known, Options, Reading, Script, Target, TargetError, Verdict, investigate};
 
 const FRAMES: u32 = 100;
 
@@ -24,9 +24,9 @@ impl Turncoat {
 }
 
 impl Target for Turncoat {
-    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
-        let (shown, hidden) = (self.shown.run(trace)?, self.hidden.run(trace)?);
-        Ok(if trace.pattern == "verification" { hidden } else { shown })
+    fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
+        let (shown, hidden) = (self.shown.run(script)?, self.hidden.run(script)?);
+        Ok(if script.pattern == "verification" { hidden } else { shown })
     }
 }
 
@@ -34,7 +34,7 @@ impl Target for Turncoat {
 /// many of them wait as long as a miss takes.
 struct Timed {
     turncoat: Turncoat,
-    /// Probability that a stretch begins, of the traces before the fresh one and of the fresh one.
+    /// Probability that a stretch begins, of the scripts before the fresh one and of the fresh one.
     busy: (f64, f64),
     left: u32,
     random: Random,
@@ -58,9 +58,9 @@ impl Timed {
 }
 
 impl Target for Timed {
-    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
-        let said = self.turncoat.run(trace)?;
-        let busy = if trace.pattern == "verification" { self.busy.1 } else { self.busy.0 };
+    fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
+        let said = self.turncoat.run(script)?;
+        let busy = if script.pattern == "verification" { self.busy.1 } else { self.busy.0 };
         let took = |reading| Reading::Took(self.takes(reading == Reading::Said { hit: true }, busy));
         Ok(said.into_iter().map(took).collect())
     }
@@ -150,7 +150,7 @@ fn what_is_true_is_seldom_contradicted() {
         let inquiry = investigate(Inquiry::new(Options { seed, ..Options::default() }), &mut target);
         let inquiry = inquiry.expect("it answers");
         let best = &inquiry.fits()[0];
-        // Any part may stand for a fresh trace; small ones are the most easily misjudged.
+        // Any part may stand for a fresh script; small ones are the most easily misjudged.
         for (visit, length) in
             inquiry.evidence().visits().iter().map(|visit| visit.accesses.len()).enumerate()
         {

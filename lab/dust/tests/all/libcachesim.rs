@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use pantler_dust::{Inquiry, Known, Options, Reading, Target, TargetError, Trace, investigate};
+use pantler_dust::{Inquiry, Known, Options, Reading, Script, Target, TargetError, investigate};
 
 /// One line of block numbers is one visit or goes on with it; the answer is a line of 0 and 1.
 const PEER: &str = "
@@ -47,10 +47,10 @@ impl Peer {
 }
 
 impl Target for Peer {
-    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
+    fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
         let failed = |source| TargetError::Io { what: "libcachesim".into(), source };
-        let mut line = String::from(if trace.cold { "cold" } else { "warm" });
-        trace.accesses.iter().for_each(|block| line += &format!(" {block}"));
+        let mut line = String::from(if script.cold { "cold" } else { "warm" });
+        script.accesses.iter().for_each(|block| line += &format!(" {block}"));
         writeln!(self.to, "{line}").map_err(failed)?;
         let mut said = String::new();
         self.from.read_line(&mut said).map_err(failed)?;

@@ -1,10 +1,10 @@
-//! Caches by other hands: LRU is named, and what has no candidate is near its relatives or unknown,
-//! never wrong.
+//! Caches by other hands: LRU is named, and what has no hypothesis is near its relatives or
+//! unknown, never wrong.
 
 use std::num::NonZeroUsize;
 
 use pantler_dust::{
-    Inquiry, Known, Options, Reading, Step, Target, TargetError, Trace, Verdict, investigate,
+    Inquiry, Known, Options, Reading, Script, Step, Target, TargetError, Verdict, investigate,
 };
 
 /// A cache of numbers, seen through get and put.
@@ -19,9 +19,9 @@ struct Asked<L> {
 }
 
 impl<L: Library> Target for Asked<L> {
-    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
+    fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
         let mut readings = Vec::new();
-        for step in trace.steps() {
+        for step in script.steps() {
             match step {
                 Step::Flush => self.library = (self.empty)(),
                 Step::Sleep(_) => {}

@@ -2,7 +2,7 @@
 
 use pantler_dust::infer::simulate::{Nuisances, Simulated};
 use pantler_dust::{
-    Inquiry, Known, Options, Reading, Step, Target, TargetError, Trace, Verdict, investigate,
+    Inquiry, Known, Options, Reading, Script, Step, Target, TargetError, Verdict, investigate,
 };
 use pantler_policy::{Replacement, Spec};
 
@@ -20,9 +20,9 @@ fn empty(spec: Spec, nuisances: Nuisances) -> Simulated<Replacement> {
 }
 
 impl Target for Evictor {
-    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
+    fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
         let mut readings = Vec::new();
-        for step in trace.steps() {
+        for step in script.steps() {
             match step {
                 Step::Flush => self.cache = empty(self.spec, self.nuisances),
                 Step::Sleep(_) => {}

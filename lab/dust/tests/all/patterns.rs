@@ -11,28 +11,28 @@ use pantler_dust::infer::evidence::Visit;
 use pantler_dust::infer::pattern::Pattern;
 use pantler_dust::infer::random::Random;
 use pantler_dust::infer::simulate::{Nuisances, simulate};
-use pantler_dust::{Step, Trace};
+use pantler_dust::{Script, Step};
 
 const FRAMES: u32 = 100;
 const NOISE: f64 = 0.02;
-/// Runs of a pattern, each with traces of its own, and how often all of that is tried.
+/// Runs of a pattern, each with scripts of its own, and how often all of that is tried.
 const RUNS: u32 = 4;
 const SEEDS: u64 = 8;
 /// Natural logarithm of odds of a hundred thousand to one.
 const CLEAR: f64 = 11.5;
 
 /// What a policy says of each access.
-fn hits(policy: &str, frames: u32, trace: &Trace) -> Vec<bool> {
-    let mut hits = vec![0; trace.accesses.len()];
+fn hits(policy: &str, frames: u32, script: &Script) -> Vec<bool> {
+    let mut hits = vec![0; script.accesses.len()];
     let spec = policy.parse().expect("a policy");
-    simulate(spec, frames, Nuisances::default(), 1, &Visit::imagined(trace), &mut hits);
+    simulate(spec, frames, Nuisances::default(), 1, &Visit::imagined(script), &mut hits);
     hits.into_iter().map(|hits| hits > 0).collect()
 }
 
 /// Log likelihood of what was seen under a policy, with the best capacity within a tenth.
-fn likelihood(policy: &str, trace: &Trace, seen: &[bool]) -> f64 {
+fn likelihood(policy: &str, script: &Script, seen: &[bool]) -> f64 {
     let of = |frames| {
-        let agree = hits(policy, frames, trace).iter().zip(seen).filter(|(one, other)| one == other).count();
+        let agree = hits(policy, frames, script).iter().zip(seen).filter(|(one, other)| one == other).count();
         agree as f64 * (1.0 - NOISE).ln() + (seen.len() - agree) as f64 * NOISE.ln()
     };
     (FRAMES * 9 / 10..=FRAMES * 11 / 10).map(of).fold(f64::NEG_INFINITY, f64::max)
@@ -40,29 +40,29 @@ fn likelihood(policy: &str, trace: &Trace, seen: &[bool]) -> f64 {
 
 /// By how much the truth explains the answers of a cache better than another policy, some of which
 /// are wrong.
-fn margin(truth: &str, other: &str, trace: &Trace, random: &mut Random) -> f64 {
+fn margin(truth: &str, other: &str, script: &Script, random: &mut Random) -> f64 {
     let seen: Vec<bool> =
-        hits(truth, FRAMES, trace).into_iter().map(|hit| hit != random.chance(NOISE)).collect();
-    likelihood(truth, trace, &seen) - likelihood(other, trace, &seen)
+        hits(truth, FRAMES, script).into_iter().map(|hit| hit != random.chance(NOISE)).collect();
+    likelihood(truth, script, &seen) - likelihood(other, script, &seen)
 }
 
 /// The same of several runs of a pattern, each without what `cut` takes away.
 fn margin_of_runs(truth: &str, other: &str, pattern: Pattern, cut: Cut, seed: u64) -> f64 {
     let mut random = Random::new(seed);
     let mut run = || {
-        let trace = cut(&pattern.trace(FRAMES, &mut random));
-        margin(truth, other, &trace, &mut random)
+        let script = cut(&pattern.script(FRAMES, &mut random));
+        margin(truth, other, &script, &mut random)
     };
     (0..RUNS).map(|_| run()).sum()
 }
 
-type Cut = fn(&Trace) -> Trace;
+type Cut = fn(&Script) -> Script;
 
 /// Those accesses that are kept, by place and block, and the probes among them.
-fn keeping(trace: &Trace, mut keep: impl FnMut(usize, u32) -> bool) -> Trace {
-    let mut kept = Trace::cold(&trace.pattern);
-    let probes: HashSet<usize> = trace.probes.iter().copied().collect();
-    for (at, &block) in trace.accesses.iter().enumerate() {
+fn keeping(script: &Script, mut keep: impl FnMut(usize, u32) -> bool) -> Script {
+    let mut kept = Script::cold(&script.pattern);
+    let probes: HashSet<usize> = script.probes.iter().copied().collect();
+    for (at, &block) in script.accesses.iter().enumerate() {
         match (keep(at, block), probes.contains(&at)) {
             (true, true) => kept.probe(block),
             (true, false) => kept.touch(block),
@@ -73,38 +73,38 @@ fn keeping(trace: &Trace, mut keep: impl FnMut(usize, u32) -> bool) -> Trace {
 }
 
 /// Each block so often at most, before it is probed.
-fn touched(trace: &Trace, times: u32) -> Trace {
+fn touched(script: &Script, times: u32) -> Script {
     let mut reads: HashMap<u32, u32> = HashMap::new();
-    let probes = trace.probes.first().copied().unwrap_or(usize::MAX);
-    keeping(trace, |at, block| {
+    let probes = script.probes.first().copied().unwrap_or(usize::MAX);
+    keeping(script, |at, block| {
         let count = reads.entry(block).or_default();
         *count += 1;
         at >= probes || *count <= times
     })
 }
 
-fn touched_once(trace: &Trace) -> Trace {
-    touched(trace, 1)
+fn touched_once(script: &Script) -> Script {
+    touched(script, 1)
 }
 
 /// Only what fits.
-fn small(trace: &Trace) -> Trace {
-    keeping(trace, |_, block| block < FRAMES * 9 / 10)
+fn small(script: &Script) -> Script {
+    keeping(script, |_, block| block < FRAMES * 9 / 10)
 }
 
 /// A pattern, two policies of which either may be the truth, and the pattern without its essential
 /// step.
 const PAIRS: &[(Pattern, &str, &str, &str, Cut)] = &[
     (Pattern::ShortTerm, "lru", "fifo", "the pointers", touched_once),
-    (Pattern::ShortTerm, "lfu", "lru", "stripes read more often", |trace| touched(trace, 2)),
+    (Pattern::ShortTerm, "lfu", "lru", "stripes read more often", |script| touched(script, 2)),
     // Warm-up: blocks of the region that fills the cache. Only its second half is read once more,
     // in places of their own.
-    (Pattern::ShortTermHalfBits, "sieve", "clock-set", "bits of one half", |trace| {
+    (Pattern::ShortTermHalfBits, "sieve", "clock-set", "bits of one half", |script| {
         let (full, few) = (2 * FRAMES as usize, 2);
-        keeping(trace, |at, _| !(full + few..full + few + FRAMES as usize / 2).contains(&at))
+        keeping(script, |at, _| !(full + few..full + few + FRAMES as usize / 2).contains(&at))
     }),
-    (Pattern::History, "2q", "fifo", "hot was replaced before", |trace| {
-        keeping(trace, |at, _| at >= FRAMES as usize / 2)
+    (Pattern::History, "2q", "fifo", "hot was replaced before", |script| {
+        keeping(script, |at, _| at >= FRAMES as usize / 2)
     }),
     (Pattern::Loop, "mru", "lru", "more than fits", small),
     (Pattern::ScanResistance, "slru", "lru", "a hot set", touched_once),
@@ -112,8 +112,8 @@ const PAIRS: &[(Pattern, &str, &str, &str, Cut)] = &[
     (Pattern::GhostLadder, "2q:out=1", "2q", "the return", touched_once),
     (Pattern::SecondChanceLadder, "clock", "fifo", "the second touch", touched_once),
     (Pattern::AdmissionLadder, "slru", "lfu", "more touches than one", touched_once),
-    (Pattern::QuickDemotion, "s3-fifo", "sieve", "one-hit wonders", |trace| {
-        keeping(trace, |_, block| block < FRAMES * 2 / 5)
+    (Pattern::QuickDemotion, "s3-fifo", "sieve", "one-hit wonders", |script| {
+        keeping(script, |_, block| block < FRAMES * 2 / 5)
     }),
     (Pattern::FrequencyAgeing, "lfu-aged:every=1", "lfu", "a set that was hot", touched_once),
     (Pattern::LongAgeing, "lfu-aged:every=1", "lfu", "a set that was hot", touched_once),
@@ -127,9 +127,9 @@ const PAIRS: &[(Pattern, &str, &str, &str, Cut)] = &[
 ];
 
 /// Also where nothing is called a probe.
-fn touched_once_at_all(trace: &Trace) -> Trace {
+fn touched_once_at_all(script: &Script) -> Script {
     let mut seen = HashSet::new();
-    keeping(trace, |_, block| seen.insert(block))
+    keeping(script, |_, block| seen.insert(block))
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn each_pattern_separates_its_pair_and_not_without_its_step() {
             let least = margins.iter().copied().fold(f64::MAX, f64::min);
             (least, margins.iter().copied().fold(f64::MIN, f64::max))
         };
-        let (least, most) = (range(Trace::clone).0, range(cut).1);
+        let (least, most) = (range(Script::clone).0, range(cut).1);
         println!("{:<21} {one} / {other}: {least:.0}; without {step}: {most:.0}", pattern.name());
         assert!(least > CLEAR, "{pattern:?} does not separate {one} from {other}: {least:.1}");
         assert!(most < CLEAR, "{pattern:?} separates {one} from {other} without {step}: {most:.1}");
@@ -155,10 +155,11 @@ fn each_pattern_separates_its_pair_and_not_without_its_step() {
 #[test]
 fn use_bits_that_are_all_set_show_how_far_they_count() {
     // From cold the counters of GCLOCK are told from bits, too; after the warm-up twice as surely.
-    let cold: Cut = |trace| keeping(trace, |_, block| !(FRAMES * 9 / 10..FRAMES * 19 / 10).contains(&block));
+    let cold: Cut =
+        |script| keeping(script, |_, block| !(FRAMES * 9 / 10..FRAMES * 19 / 10).contains(&block));
     for seed in 0..SEEDS {
         let margin = |cut| margin_of_runs("gclock:max=2", "clock", Pattern::ShortTermAllBits, cut, seed);
-        let (warm, cold) = (margin(Trace::clone), margin(cold));
+        let (warm, cold) = (margin(Script::clone), margin(cold));
         assert!(warm > 1.3 * cold && warm > CLEAR, "{warm:.1} with the warm-up, {cold:.1} without");
     }
 }
@@ -173,11 +174,11 @@ fn every_pattern_is_tried() {
 }
 
 /// LRU that moves nothing which it moved less than a second ago, as Varnish does.
-fn lazy_lru(trace: &Trace) -> Vec<bool> {
+fn lazy_lru(script: &Script) -> Vec<bool> {
     let (mut now, mut hits) = (Duration::ZERO, Vec::new());
     // Least recently moved first.
     let mut blocks: Vec<(u32, Duration)> = Vec::new();
-    for step in trace.steps() {
+    for step in script.steps() {
         match step {
             Step::Flush => blocks.clear(),
             Step::Sleep(time) => now += time,
@@ -203,17 +204,17 @@ fn time_gaps_show_who_reads_a_clock() {
         let mut random = Random::new(seed);
         let (mut with, mut without) = (0.0, 0.0);
         for _ in 0..RUNS {
-            let mut trace = Pattern::TimeGaps.trace(FRAMES, &mut random);
+            let mut script = Pattern::TimeGaps.script(FRAMES, &mut random);
             // By how much a policy that moves everything explains the moves better than one that
             // moves nothing.
-            let mut moves = |trace: &Trace| {
+            let mut moves = |script: &Script| {
                 let seen: Vec<bool> =
-                    lazy_lru(trace).into_iter().map(|hit| hit != random.chance(NOISE)).collect();
-                likelihood("lru", trace, &seen) - likelihood("fifo", trace, &seen)
+                    lazy_lru(script).into_iter().map(|hit| hit != random.chance(NOISE)).collect();
+                likelihood("lru", script, &seen) - likelihood("fifo", script, &seen)
             };
-            with += moves(&trace);
-            trace.pauses.clear();
-            without += moves(&trace);
+            with += moves(&script);
+            script.pauses.clear();
+            without += moves(&script);
         }
         println!("{with:.0} with pauses, {without:.0} without");
         assert!(with - without > CLEAR, "{with:.1} with pauses, {without:.1} without");

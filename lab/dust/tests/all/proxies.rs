@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use crate::caches::{Choice, NEARLY_LRU, STRANGERS, Stranger};
 use pantler_dust::infer::random::Random;
 use pantler_dust::targets::{HttpTarget, expectations};
-use pantler_dust::{Inquiry, Known, Reading, Target, TargetError, Trace, Verdict, investigate};
+use pantler_dust::{Inquiry, Known, Reading, Script, Target, TargetError, Verdict, investigate};
 use pantler_rig::free_port;
 
 /// Pages of each proxy.
@@ -36,9 +36,9 @@ fn serve(listener: &TcpListener, origin: &str, cache: &mut dyn Target) -> io::Re
         while let Some(request) = request(&mut lines)? {
             let path = request[0].split(' ').nth(1).expect("a path");
             let block = path.rsplit('/').next().and_then(|block| block.parse().ok()).expect("a block");
-            let mut trace = Trace::warm("one");
-            trace.touch(block);
-            let readings = cache.run(&trace).expect("it always answers");
+            let mut script = Script::warm("one");
+            script.touch(block);
+            let readings = cache.run(&script).expect("it always answers");
             if readings == [Reading::Said { hit: false }] {
                 let mut asked = TcpStream::connect(origin)?;
                 asked.write_all(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes())?;
@@ -88,9 +88,9 @@ struct Lazy {
 }
 
 impl Target for Lazy {
-    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
+    fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
         let mut readings = Vec::new();
-        for &block in &trace.accesses {
+        for &block in &script.accesses {
             let at = self.order.iter().position(|&other| other == block);
             at.map(|at| self.order.remove(at));
             self.order.push(block);

@@ -5,7 +5,7 @@ use pantler_dust::infer::family::Family;
 use pantler_dust::infer::random::Random;
 use pantler_dust::targets::SimulatedTarget;
 use pantler_dust::{
-    Counterexample, Inquiry, Known, Observed, Options, Reading, Report, Target, Trace, contradict,
+    Counterexample, Inquiry, Known, Observed, Options, Reading, Report, Script, Target, contradict,
     contradict_again, investigate, record,
 };
 use rustix::time::{ClockId, clock_gettime};
@@ -18,14 +18,14 @@ fn recording(timed: bool) -> Vec<Observed> {
     let mut target =
         SimulatedTarget::new("lru".parse().expect("a policy"), FRAMES, 0.0, 1).expect("it is online");
     let observe = |number: u32| {
-        let mut trace = if number == 0 { Trace::cold("short") } else { Trace::warm("short") };
-        trace.scan((0..4).map(|at| (number * 7 + at * at * number / 3) % (FRAMES * 2)));
-        let mut readings = target.run(&trace).expect("it answers");
+        let mut script = if number == 0 { Script::cold("short") } else { Script::warm("short") };
+        script.scan((0..4).map(|at| (number * 7 + at * at * number / 3) % (FRAMES * 2)));
+        let mut readings = target.run(&script).expect("it answers");
         if timed {
             let took = |reading| if reading == (Reading::Said { hit: true }) { 1000 } else { 90_000 };
             readings = readings.into_iter().map(|reading| Reading::Took(took(reading))).collect();
         }
-        Observed { trace, readings }
+        Observed { script, readings }
     };
     (0..TRACES).map(observe).collect()
 }
@@ -39,9 +39,9 @@ fn a_recording_takes_as_long_as_it_is() {
         let start = clock_gettime(ClockId::ThreadCPUTime);
         let inquiry = Inquiry::replay(options, recording);
         let took = clock_gettime(ClockId::ThreadCPUTime).tv_sec - start.tv_sec;
-        let best = &inquiry.fits()[0].candidate;
+        let best = &inquiry.fits()[0].hypothesis;
         assert_eq!((inquiry.evidence().len(), best.frames), (4 * TRACES as usize, FRAMES), "{timed}");
-        // Where each trace had all before it looked at again, this grew with the square of their
+        // Where each script had all before it looked at again, this grew with the square of their
         // number.
         assert!(took < 5, "{took} s of a processor");
     }
@@ -83,14 +83,14 @@ fn who_is_unknown_is_so_again_byte_for_byte() {
     assert!(confirmed > 0, "none of 4 confirmed");
 }
 
-/// Without a fresh trace nothing is certain.
+/// Without a fresh script nothing is certain.
 #[test]
 fn what_was_not_verified_is_unknown_again() {
     let mut target =
         SimulatedTarget::new("fifo".parse().expect("a policy"), 100, 0.02, 7).expect("it is online");
     let asked = investigate(Inquiry::new(Options::default()), &mut target).expect("it answers");
     for verified in [true, false] {
-        let kept = |observed: &&Observed| verified || observed.trace.pattern != "verification";
+        let kept = |observed: &&Observed| verified || observed.script.pattern != "verification";
         let observed: Vec<Observed> = asked.observed().iter().filter(kept).cloned().collect();
         let inquiry = Inquiry::replay(Options::default(), observed);
         assert_eq!(inquiry.verdict().verdict == Known::Known, verified);

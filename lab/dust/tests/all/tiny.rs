@@ -4,7 +4,7 @@ use crate::caches::{Trial, alike, leaves};
 use pantler_dust::infer::random::Random;
 use pantler_dust::targets::expectations;
 use pantler_dust::{
-    Inquiry, Known, Observed, Options, Reading, Report, Target, TargetError, Trace, investigate,
+    Inquiry, Known, Observed, Options, Reading, Report, Script, Target, TargetError, investigate,
 };
 
 const SIZES: [u32; 5] = [1, 2, 3, 5, 8];
@@ -60,12 +60,12 @@ struct Nothing {
 }
 
 impl Target for Nothing {
-    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
+    fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
         let mut read = |_| match self.timed {
             true => Reading::Took(u64::from(80_000 + self.random.below(80_000))),
             false => Reading::Said { hit: false },
         };
-        Ok(trace.accesses.iter().map(&mut read).collect())
+        Ok(script.accesses.iter().map(&mut read).collect())
     }
 }
 
@@ -93,18 +93,18 @@ fn what_keeps_nothing_is_no_cache() {
 #[test]
 fn what_was_never_full_or_hardly_asked_is_unknown() {
     for accesses in [&[0][..], &[1, 2], &[0, 0, 0], &[u32::MAX, 0, u32::MAX], &[0, 1, 2, 3, 0, 1, 2, 3]] {
-        let mut trace = Trace::cold("recorded");
-        trace.scan(accesses.iter().copied());
+        let mut script = Script::cold("recorded");
+        script.scan(accesses.iter().copied());
         let mut seen = std::collections::HashSet::new();
         let readings = accesses.iter().map(|block| Reading::Said { hit: !seen.insert(block) }).collect();
-        let inquiry = Inquiry::replay(Options::default(), vec![Observed { trace, readings }]);
+        let inquiry = Inquiry::replay(Options::default(), vec![Observed { script, readings }]);
         let verdict = inquiry.verdict();
         assert_eq!((verdict.verdict, verdict.certainty), (Known::Unknown, 0.0), "{accesses:?}: {verdict:?}");
     }
     // However often it is read.
-    let mut trace = Trace::cold("recorded");
-    trace.scan((0..2000).map(|at| at % 20));
+    let mut script = Script::cold("recorded");
+    script.scan((0..2000).map(|at| at % 20));
     let readings = (0..2000).map(|at| Reading::Said { hit: at >= 20 }).collect();
-    let verdict = Inquiry::replay(Options::default(), vec![Observed { trace, readings }]).verdict();
+    let verdict = Inquiry::replay(Options::default(), vec![Observed { script, readings }]).verdict();
     assert_eq!((verdict.verdict, verdict.certainty), (Known::Unknown, 0.0), "{verdict:?}");
 }

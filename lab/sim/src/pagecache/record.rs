@@ -1,10 +1,24 @@
 //! What a steered trace came to, beside the kernel alone.
 
+use pantler_policy::Spec;
 use serde::Serialize;
 
 use super::machine::Machine;
-use super::run::{BLOCK_BYTES, SteerSettings};
 use crate::report::{aligned, grouped, percent};
+
+/// Bytes of a block.
+const BLOCK_BYTES: u32 = 4096;
+
+/// How a trace is steered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SteerSettings {
+    /// Policy of the run.
+    pub policy: Spec,
+    /// Budget in blocks.
+    pub budget: u32,
+    /// Seed of what is drawn.
+    pub seed: u64,
+}
 
 /// One run, steered and by the kernel alone. Blocks are 4 KiB.
 #[derive(Clone, Debug, PartialEq, Serialize)]

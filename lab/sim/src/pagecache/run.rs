@@ -7,26 +7,13 @@ use pantler_trace::Prepared;
 
 use super::kernel::{Kernel, Program};
 use super::machine::{FaithfulHands, Machine};
-use super::record::SteerRecord;
+use super::record::{SteerRecord, SteerSettings};
 use crate::watch::{Stopped, Watch};
 
 /// References between two looks at whether to stop.
 const BATCH: usize = 4096;
-/// Bytes of a block.
-pub(super) const BLOCK_BYTES: u32 = 4096;
 /// The smallest budget in blocks: as for runs, 1 MiB.
 const BUDGET_MIN: u32 = 256;
-
-/// How a trace is steered.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SteerSettings {
-    /// Policy of the run.
-    pub policy: Spec,
-    /// Budget in blocks.
-    pub budget: u32,
-    /// Seed of what is drawn.
-    pub seed: u64,
-}
 
 /// Why a trace cannot be steered.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -11,11 +11,11 @@
 
 use super::super::calibrate::{Calibration, Noise};
 use super::super::random::Random;
-use super::super::trace::Trace;
+use super::super::script::Script;
 use super::options::Options;
 use super::{GROWTH_NAME, Observed, RETURN_NAME, missed};
 
-/// Blocks of the first trace.
+/// Blocks of the first script.
 const START_BLOCKS: u32 = 24;
 /// Blocks grow by this factor.
 const GROWTH: f64 = 1.6;
@@ -71,26 +71,26 @@ impl Microbenchmark {
     }
 
     /// Goes on where a recording does.
-    pub fn follow(&mut self, trace: &Trace, options: &Options) {
-        self.filled = trace.blocks().min(options.blocks_max);
+    pub fn follow(&mut self, script: &Script, options: &Options) {
+        self.filled = script.blocks().min(options.blocks_max);
     }
 
-    pub fn grow(&mut self, random: &mut Random) -> Trace {
+    pub fn grow(&mut self, random: &mut Random) -> Script {
         let first = self.filled == 0;
-        let mut trace = if first { Trace::cold(GROWTH_NAME) } else { Trace::warm(GROWTH_NAME) };
+        let mut script = if first { Script::cold(GROWTH_NAME) } else { Script::warm(GROWTH_NAME) };
         let next = if first { START_BLOCKS } else { (f64::from(self.filled) * GROWTH) as u32 };
         for block in self.filled..next {
-            trace.touch(block);
+            script.touch(block);
             // Hits for nearly every cache: so that both modes of latency are there from the start.
             if first && block % 3 == 0 {
-                trace.touch(block);
+                script.touch(block);
             }
         }
         self.filled = next;
         let probes =
             (0..GROWTH_PROBES).map(|at| (u64::from(at) * u64::from(next) / u64::from(GROWTH_PROBES)) as u32);
-        trace.probe_shuffled(probes, random);
-        trace
+        script.probe_shuffled(probes, random);
+        script
     }
 
     /// Whether one more growth would be beyond what may be read.
@@ -105,23 +105,23 @@ impl Microbenchmark {
         unclear || (calibration.modes.is_some() && alike())
     }
 
-    pub fn come_back(&mut self) -> Trace {
-        let mut trace = Trace::warm(RETURN_NAME);
+    pub fn come_back(&mut self) -> Script {
+        let mut script = Script::warm(RETURN_NAME);
         if self.filled == 0 {
-            trace.cold = true;
+            script.cold = true;
             self.filled = (f64::from(self.range.1) * 1.3) as u32 + 1;
-            trace.scan(0..self.filled);
+            script.scan(0..self.filled);
         }
-        (0..self.filled).rev().for_each(|block| trace.probe(block));
-        trace
+        (0..self.filled).rev().for_each(|block| script.probe(block));
+        script
     }
 
     /// The blocks that are still there are as many as the cache holds, or somewhat fewer if it
     /// replaced some of them while they were read.
     pub fn measure(&mut self, last: &Observed, calibration: &Calibration, options: &Options) {
-        let Observed { trace, readings } = last;
-        let probes = trace.probes.len() as f64;
-        let there: f64 = trace.probes.iter().map(|&at| 1.0 - missed(readings[at], calibration.modes)).sum();
+        let Observed { script, readings } = last;
+        let probes = script.probes.len() as f64;
+        let there: f64 = script.probes.iter().map(|&at| 1.0 - missed(readings[at], calibration.modes)).sum();
         let Noise { hits, misses } = calibration.sides;
         let there = ((there - misses * probes) / (1.0 - (hits + misses))).max(1.0);
         let held = f64::from(self.filled) / GROWTH;
@@ -151,20 +151,20 @@ pub(super) fn is_unclear(calibration: &Calibration) -> bool {
     calibration.modes.is_some() && calibration.confidence < UNCLEAR
 }
 
-/// Probes of the last trace that were misses, beyond what noise makes of hits; none where they
+/// Probes of the last script that were misses, beyond what noise makes of hits; none where they
 /// cannot be told from hits.
 pub(super) fn probes_missing(last: Option<&Observed>, calibration: &Calibration) -> f64 {
-    let Some(Observed { trace, readings }) = last.filter(|_| !is_unclear(calibration)) else { return 0.0 };
-    let missing: f64 = trace.probes.iter().map(|&at| missed(readings[at], calibration.modes)).sum();
-    let (probes, noise) = (trace.probes.len() as f64, calibration.sides.hits);
+    let Some(Observed { script, readings }) = last.filter(|_| !is_unclear(calibration)) else { return 0.0 };
+    let missing: f64 = script.probes.iter().map(|&at| missed(readings[at], calibration.modes)).sum();
+    let (probes, noise) = (script.probes.len() as f64, calibration.sides.hits);
     missing - probes * noise - 3.0 * (probes * noise * (1.0 - noise)).sqrt() - 3.0
 }
 
 /// Share of the reads of the last growth that look like misses. It may be what a busy machine adds
 /// that is told apart, and all that was read was missing.
 fn first_reads_missed(last: Option<&Observed>, calibration: &Calibration) -> f64 {
-    let Some(Observed { trace, readings }) = last else { return 1.0 };
-    let first = trace.probes.first().copied().unwrap_or(readings.len());
+    let Some(Observed { script, readings }) = last else { return 1.0 };
+    let first = script.probes.first().copied().unwrap_or(readings.len());
     let missing = readings.iter().take(first).map(|&reading| missed(reading, calibration.modes));
     missing.sum::<f64>() / first.max(1) as f64
 }

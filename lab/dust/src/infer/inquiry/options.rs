@@ -23,7 +23,7 @@ pub struct Options {
     /// them is unknown, unless it has corners: a policy that is not on the list looks just like
     /// that.
     pub shared: bool,
-    /// Whether the cache can be emptied. If not, all traces are one visit, and go on to new blocks
+    /// Whether the cache can be emptied. If not, all scripts are one visit, and go on to new blocks
     /// instead.
     pub flushes: bool,
     /// Whether no reading is ever wrong: then no more than `slack` of the accesses may contradict
@@ -36,7 +36,7 @@ pub struct Options {
     /// What accesses cost, where that is known; by the latencies that were seen if not given, if
     /// there are any.
     pub costs: Option<Costs>,
-    /// Seed of all traces.
+    /// Seed of all scripts.
     pub seed: u64,
 }
 

@@ -1,11 +1,10 @@
-//! The verification: what the fits say of a fresh trace that none of them has seen.
+//! The verification: what the fits say of a fresh script that none of them has seen.
 
 use super::super::calibrate::Calibration;
-use super::super::evidence::Evidence;
-use super::super::fresh::Fresh;
+use super::super::evidence::{Evidence, Fresh};
 use super::super::refine::Fit;
 
-/// A fresh trace, and the fits as they were before it.
+/// A fresh script, and the fits as they were before it.
 #[derive(Debug)]
 pub(super) struct Verification {
     fresh: Fresh,
@@ -24,28 +23,28 @@ impl Verification {
         Some(Self { fresh, before: fits.to_vec(), confirmed: false })
     }
 
-    /// Confirms the best fit, if its name was among those before and the fresh trace does not
+    /// Confirms the best fit, if its name was among those before and the fresh script does not
     /// contradict it.
     pub fn confirm(&mut self, evidence: &Evidence, calibration: &Calibration, best: &Fit, slack: f64) {
-        let name = best.candidate.name();
+        let name = best.hypothesis.name();
         let timed = calibration.modes.is_some();
-        let tested = match self.before.iter().find(|fit| fit.candidate.name() == name) {
+        let tested = match self.before.iter().find(|fit| fit.hypothesis.name() == name) {
             // It is not put to the test, and explains nearly anything: the leader from before is
             // tested.
-            Some(_) if timed && !best.candidate.repeats_itself() => self.before.first(),
+            Some(_) if timed && !best.hypothesis.repeats_itself() => self.before.first(),
             // Nor would a fit that drew then. It draws nothing now, so it is tested as it is.
-            Some(before) if timed && !before.candidate.repeats_itself() => Some(best),
+            Some(before) if timed && !before.hypothesis.repeats_itself() => Some(best),
             before => before,
         };
         self.confirmed = tested.is_some_and(|fit| !self.fresh.contradicts(evidence, calibration, fit, slack));
     }
 
-    /// Whether the fresh trace says that the best fit is right.
+    /// Whether the fresh script says that the best fit is right.
     pub fn confirmed(&self) -> bool {
         self.confirmed
     }
 
-    /// The fits that have not seen the fresh trace.
+    /// The fits that have not seen the fresh script.
     pub fn before(&self) -> &[Fit] {
         &self.before
     }
@@ -55,7 +54,7 @@ impl Verification {
         self.fresh.waited(evidence)
     }
 
-    /// Share of the fresh trace that contradicts a fit.
+    /// Share of the fresh script that contradicts a fit.
     pub fn mismatch(&self, evidence: &Evidence, fit: &Fit) -> f64 {
         self.fresh.contradictions(evidence, fit) / self.fresh.accesses.len().max(1) as f64
     }
@@ -64,13 +63,13 @@ impl Verification {
 #[cfg(test)]
 mod tests {
     use super::super::super::calibrate::{Modes, Reading};
-    use super::super::super::candidate::Candidate;
     use super::super::super::evidence::Visit;
     use super::super::super::family::Family;
+    use super::super::super::hypothesis::Hypothesis;
     use super::super::super::pattern::stack_distance;
     use super::super::super::random::Random;
     use super::super::super::score::Course;
-    use super::super::super::trace::Trace;
+    use super::super::super::script::Script;
     use super::super::odds;
     use super::*;
 
@@ -79,13 +78,13 @@ mod tests {
     fn fit(name: &str, foreign: f64) -> Fit {
         let family = Family::all().iter().find(|family| family.name == name).expect("a family");
         let leaf = family.leaves().into_iter().next().expect("a leaf");
-        let mut candidate = Candidate::new(family, leaf, FRAMES);
-        candidate.nuisances.foreign = foreign;
-        Fit { candidate, log_likelihood: 0.0, course: Course::default() }
+        let mut hypothesis = Hypothesis::new(family, leaf, FRAMES);
+        hypothesis.nuisances.foreign = foreign;
+        Fit { hypothesis, log_likelihood: 0.0, course: Course::default() }
     }
 
-    fn timed(name: &str, trace: &Trace) -> Vec<u64> {
-        let hits = fit(name, 0.0).candidate.hits(&Visit::imagined(trace), 1);
+    fn timed(name: &str, script: &Script) -> Vec<u64> {
+        let hits = fit(name, 0.0).hypothesis.hits(&Visit::imagined(script), 1);
         let took = |(at, hits): (u64, u16)| {
             let mode: u64 = if hits > 0 { 1000 } else { 90_000 };
             mode + at % 50
@@ -93,16 +92,16 @@ mod tests {
         (0..).zip(hits).map(took).collect()
     }
 
-    /// Whether a cache that was `shown` before, and `hidden` on the fresh trace, is confirmed.
+    /// Whether a cache that was `shown` before, and `hidden` on the fresh script, is confirmed.
     fn confirmed(shown: &str, hidden: &str, before: &[Fit], best: &Fit) -> bool {
         let mut random = Random::new(5);
-        let traces = [shown, hidden].map(|name| (name, stack_distance(FRAMES, FRAMES * 6, &mut random)));
-        let took: Vec<Vec<u64>> = traces.iter().map(|(name, trace)| timed(name, trace)).collect();
+        let scripts = [shown, hidden].map(|name| (name, stack_distance(FRAMES, FRAMES * 6, &mut random)));
+        let took: Vec<Vec<u64>> = scripts.iter().map(|(name, script)| timed(name, script)).collect();
         let modes = Modes::fit(&took.concat());
         let mut evidence = Evidence::default();
-        for ((_, trace), took) in traces.iter().zip(&took) {
+        for ((_, script), took) in scripts.iter().zip(&took) {
             let odds: Vec<f32> = took.iter().map(|&ns| odds(Reading::Took(ns), modes)).collect();
-            evidence.add(trace, &odds);
+            evidence.add(script, &odds);
         }
         let calibration = Calibration::of(&evidence, modes);
         let fresh = took[1].len();

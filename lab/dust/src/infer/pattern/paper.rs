@@ -14,7 +14,7 @@
 //! its text says of them: the first and last stripe are touched twice in all, and the middle most.
 
 use super::super::random::Random;
-use super::super::trace::Trace;
+use super::super::script::Script;
 use super::part;
 
 /// Stripes of the test region.
@@ -51,54 +51,54 @@ impl Regions {
     }
 }
 
-fn warm_up(trace: &mut Trace, regions: &mut Regions, capacity: u32, bits: UseBits, random: &mut Random) {
+fn warm_up(script: &mut Script, regions: &mut Regions, capacity: u32, bits: UseBits, random: &mut Random) {
     if bits == UseBits::Cold {
         return;
     }
     // A little more than the estimate would wrap the hand with some bits clear; the paper fills the
     // cache exactly.
     let region = regions.region(capacity);
-    trace.scan(region.clone());
-    trace.scan(region.clone());
+    script.scan(region.clone());
+    script.scan(region.clone());
     if bits == UseBits::HalfSet {
-        leave_half_set(trace, regions, region, capacity, random);
+        leave_half_set(script, regions, region, capacity, random);
     }
 }
 
 /// Of a region that fills the cache, with all use bits set: a few more blocks make the hand
 /// clear them, and a random half is touched.
 fn leave_half_set(
-    trace: &mut Trace,
+    script: &mut Script,
     regions: &mut Regions,
     region: std::ops::Range<u32>,
     capacity: u32,
     random: &mut Random,
 ) {
-    trace.scan(regions.region(part(capacity, 0.02)));
+    script.scan(regions.region(part(capacity, 0.02)));
     let mut half: Vec<u32> = region.collect();
     random.shuffle(&mut half);
     half.truncate(half.len() / 2);
-    trace.scan(half);
+    script.scan(half);
 }
 
 /// Initial order, recency and frequency all differ; then half of the region is evicted.
-pub fn short_term(capacity: u32, bits: UseBits, random: &mut Random) -> Trace {
-    let mut trace = Trace::cold("short-term");
+pub fn short_term(capacity: u32, bits: UseBits, random: &mut Random) -> Script {
+    let mut script = Script::cold("short-term");
     let mut regions = Regions { next: 0 };
     let stripe = (part(capacity, 0.9) / STRIPES).max(1);
     let test = regions.region(stripe * STRIPES);
-    warm_up(&mut trace, &mut regions, capacity, bits, random);
-    trace.scan(test.clone());
+    warm_up(&mut script, &mut regions, capacity, bits, random);
+    script.scan(test.clone());
     for turn in 0..STRIPES {
         let at = turn / 2 + if turn % 2 == 1 { STRIPES / 2 } else { 0 };
         for _ in 0..stripe_reads(at) {
-            trace.scan(at * stripe..(at + 1) * stripe);
+            script.scan(at * stripe..(at + 1) * stripe);
         }
     }
     let eviction = capacity.saturating_sub(test.end) + part(capacity, 0.5);
-    trace.scan_times(regions.region(eviction), EVICTION_READS);
-    probe_evenly(&mut trace, test.end, 2 * STRIPES, random);
-    trace
+    script.scan_times(regions.region(eviction), EVICTION_READS);
+    probe_evenly(&mut script, test.end, 2 * STRIPES, random);
+    script
 }
 
 /// Blocks referenced and replaced before (hot) against blocks that short-term attributes prefer
@@ -106,73 +106,73 @@ pub fn short_term(capacity: u32, bits: UseBits, random: &mut Random) -> Trace {
 ///
 /// The blocks that replace hot fill the cache and are read twice, so that they set all use bits by
 /// themselves; for half of them they are prepared after it, where hot and cold go.
-pub fn history(capacity: u32, bits: UseBits, random: &mut Random) -> Trace {
-    let mut trace = Trace::cold("history");
+pub fn history(capacity: u32, bits: UseBits, random: &mut Random) -> Script {
+    let mut script = Script::cold("history");
     let mut regions = Regions { next: 0 };
     let half = part(capacity, 0.5);
     let (hot, cold) = (regions.region(half), regions.region(half));
     let first = regions.region(capacity);
-    trace.scan(hot.clone());
-    trace.scan(first.clone());
-    trace.scan(first.clone());
+    script.scan(hot.clone());
+    script.scan(first.clone());
+    script.scan(first.clone());
     if bits == UseBits::HalfSet {
-        leave_half_set(&mut trace, &mut regions, first, capacity, random);
+        leave_half_set(&mut script, &mut regions, first, capacity, random);
     }
     for _ in 0..3 {
-        trace.scan(hot.clone());
+        script.scan(hot.clone());
     }
     for _ in 0..5 {
-        trace.scan(cold.clone());
+        script.scan(cold.clone());
     }
     // One touch more for hot: policies with history prefer it. Then both in order, so that cold is
     // the more recent.
-    trace.scan(hot.clone());
-    trace.scan(hot.clone());
-    trace.scan(cold.clone());
+    script.scan(hot.clone());
+    script.scan(hot.clone());
+    script.scan(cold.clone());
     // More reads than any block of the test region has, else policies that count would replace the
     // region by itself.
-    trace.scan_times(regions.region(half), EVICTION_READS);
-    probe_evenly(&mut trace, cold.end, 2 * STRIPES, random);
-    trace
+    script.scan_times(regions.region(half), EVICTION_READS);
+    probe_evenly(&mut script, cold.end, 2 * STRIPES, random);
+    script
 }
 
 /// The third fingerprint of 2Q (figure 8): the short-term attributes are set on a region that is in
 /// the main queue, because it was referenced, replaced and referenced again. The paper leaves the
 /// details open.
-pub fn main_queue(capacity: u32, random: &mut Random) -> Trace {
-    let mut trace = Trace::cold("main-queue");
+pub fn main_queue(capacity: u32, random: &mut Random) -> Script {
+    let mut script = Script::cold("main-queue");
     let mut regions = Regions { next: 0 };
     // The main queue gets three quarters of the cache; the ghosts of half a cache are remembered.
     let stripe = (part(capacity, 0.45) / STRIPES).max(1);
     let test = regions.region(stripe * STRIPES);
-    trace.scan(test.clone());
-    trace.scan(regions.region(capacity));
-    trace.scan(test.clone());
+    script.scan(test.clone());
+    script.scan(regions.region(capacity));
+    script.scan(test.clone());
     for turn in 0..STRIPES {
         let at = turn / 2 + if turn % 2 == 1 { STRIPES / 2 } else { 0 };
         for _ in 0..stripe_reads(at) {
-            trace.scan(at * stripe..(at + 1) * stripe);
+            script.scan(at * stripe..(at + 1) * stripe);
         }
     }
     // Newcomers that return from the ghosts press upon the main queue: read, replaced by others,
     // and read again.
     let pressing = regions.region(part(capacity, 0.525));
     let flushing = regions.region(part(capacity, 0.30));
-    trace.scan(pressing.clone());
-    trace.scan(flushing);
-    trace.scan(pressing);
-    probe_evenly(&mut trace, test.end, 2 * STRIPES, random);
-    trace
+    script.scan(pressing.clone());
+    script.scan(flushing);
+    script.scan(pressing);
+    probe_evenly(&mut script, test.end, 2 * STRIPES, random);
+    script
 }
 
 /// Evenly spaced probes, the first at a random offset in the first interval.
-fn probe_evenly(trace: &mut Trace, region: u32, probes: u32, random: &mut Random) {
+fn probe_evenly(script: &mut Script, region: u32, probes: u32, random: &mut Random) {
     let spacing = (region / probes).max(1);
     let first = random.below(spacing);
     for probe in 0..probes {
         let block = first + (u64::from(probe) * u64::from(region) / u64::from(probes)) as u32;
         if block < region {
-            trace.probe(block);
+            script.probe(block);
         }
     }
 }
@@ -183,13 +183,13 @@ mod tests {
 
     #[test]
     fn frequencies_peak_in_the_middle_and_the_eviction_scan_tops_them() {
-        let trace = short_term(100, UseBits::Cold, &mut Random::new(1));
+        let script = short_term(100, UseBits::Cold, &mut Random::new(1));
         let mut reads = [0u32; 150];
-        let before_probes = trace.probes[0];
-        trace.accesses[..before_probes].iter().for_each(|&block| reads[block as usize] += 1);
+        let before_probes = script.probes[0];
+        script.accesses[..before_probes].iter().for_each(|&block| reads[block as usize] += 1);
         let stripes: Vec<u32> = (0..10).map(|stripe| reads[stripe * 9]).collect();
         assert_eq!(stripes, [2, 3, 4, 5, 6, 6, 5, 4, 3, 2]);
         assert!(reads[90..150].iter().all(|&reads| reads == 7));
-        assert_eq!(trace.probes.len(), 20);
+        assert_eq!(script.probes.len(), 20);
     }
 }

@@ -1,7 +1,7 @@
 //! Random references: the patterns that separate most policies at least cost.
 
 use super::super::random::Random;
-use super::super::trace::Trace;
+use super::super::script::Script;
 
 /// Share of references that read the last block again: hits for nearly every cache, so they
 /// calibrate.
@@ -14,13 +14,13 @@ const NEWCOMERS: f64 = 0.20;
 ///
 /// The first capacity and a quarter of newcomers come at once, since nothing is learned before the
 /// cache is full; in between, some are touched again at once and some soon.
-pub fn stack_distance(capacity: u32, accesses: u32, random: &mut Random) -> Trace {
-    let mut trace = Trace::cold("stack-distance");
+pub fn stack_distance(capacity: u32, accesses: u32, random: &mut Random) -> Script {
+    let mut script = Script::cold("stack-distance");
     // Most recently used last.
     let mut stack: Vec<u32> = Vec::new();
     let furthest = f64::from(capacity) * 2.5;
     let filled = capacity + capacity / 4;
-    while (trace.accesses.len() as u32) < accesses {
+    while (script.accesses.len() as u32) < accesses {
         let new = if (stack.len() as u32) < filled { 0.65 } else { NEWCOMERS };
         let distance = random.between_logarithmically(1.0, furthest) as usize;
         let block = if random.chance(new) || stack.is_empty() {
@@ -34,17 +34,17 @@ pub fn stack_distance(capacity: u32, accesses: u32, random: &mut Random) -> Trac
         if stack.last() != Some(&block) {
             stack.push(block);
         }
-        trace.touch(block);
+        script.touch(block);
     }
-    trace
+    script
 }
 
 /// Independent references to 1.5 to 4 capacities of blocks, the popularity of rank r in proportion
 /// to r^-alpha.
 ///
 /// Ranks are dealt in order of first use, so every block that is numbered is read.
-pub fn zipf(capacity: u32, accesses: u32, random: &mut Random) -> Trace {
-    let mut trace = Trace::cold("zipf");
+pub fn zipf(capacity: u32, accesses: u32, random: &mut Random) -> Script {
+    let mut script = Script::cold("zipf");
     let population = (f64::from(capacity) * random.between_logarithmically(1.5, 4.0)) as usize;
     let alpha = 0.6 + 0.5 * random.unit();
     let mut sum = 0.0;
@@ -70,7 +70,7 @@ pub fn zipf(capacity: u32, accesses: u32, random: &mut Random) -> Trace {
             }
             numbers[rank]
         };
-        trace.touch(block);
+        script.touch(block);
     }
-    trace
+    script
 }

@@ -10,11 +10,11 @@
 //!           +--------------------> accesses, the last visit first
 //! ```
 //!
-//! Of two candidates one of which is the truth, the other is ahead of it by `a` at any time of the
+//! Of two hypotheses one of which is the truth, the other is ahead of it by `a` at any time of the
 //! course with a probability of at most `exp(-a)` (Ville's inequality: the ratio of the likelihoods
-//! is a martingale). So it is safe to end a candidate long before its end, as soon as it lies far
+//! is a martingale). So it is safe to end a hypothesis long before its end, as soon as it lies far
 //! enough behind another one at the same place. What is far enough is the caller's: the truth
-//! itself is seldom among the candidates, only a neighbour of it.
+//! itself is seldom among the hypotheses, only a neighbour of it.
 
 /// Sums of log likelihoods at each look; they only fall.
 #[derive(Clone, Debug, Default, PartialEq)]

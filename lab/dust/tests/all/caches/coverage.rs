@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::{between, near};
-use pantler_dust::infer::candidate::Candidate;
 use pantler_dust::infer::family::{Axis, Family};
+use pantler_dust::infer::hypothesis::Hypothesis;
 use pantler_dust::infer::random::Random;
 use pantler_dust::{Inquiry, Known};
 
@@ -59,7 +59,7 @@ pub struct Coverage {
 
 impl Coverage {
     /// Enters what was found out. Returns what does not hold the truth.
-    pub fn enter(&mut self, truth: &Candidate, inquiry: &Inquiry) -> Vec<String> {
+    pub fn enter(&mut self, truth: &Hypothesis, inquiry: &Inquiry) -> Vec<String> {
         let verdict = inquiry.verdict();
         let frames = f64::from(truth.frames);
         let within = |(low, high): (u32, u32)| [f64::from(low), f64::from(high)];
@@ -118,12 +118,12 @@ impl fmt::Display for Coverage {
 
 /// One cache of each family: parameters on the grid, or anywhere between its ends, and a capacity
 /// near the nominal one.
-pub fn truths(nominal: u32, on_grid: bool, random: &mut Random) -> Vec<Candidate> {
+pub fn truths(nominal: u32, on_grid: bool, random: &mut Random) -> Vec<Hypothesis> {
     let listed = |axis: &Axis, random: &mut Random| axis.grid[random.below(axis.grid.len() as u32) as usize];
     let truth = |family: &'static Family| {
         let value = |axis: &Axis| if on_grid { listed(axis, random) } else { between(axis, random) };
         let values = family.axes.iter().map(value).collect();
-        Candidate::new(family, values, near(nominal, random))
+        Hypothesis::new(family, values, near(nominal, random))
     };
     Family::all().iter().filter(|family| !family.refuses).map(truth).collect()
 }

@@ -1,7 +1,7 @@
 //! Artificial policies: Dust must not take them for one that it knows.
 
 use pantler_dust::infer::random::Random;
-use pantler_dust::{Reading, Step, Target, TargetError, Trace};
+use pantler_dust::{Reading, Script, Step, Target, TargetError};
 
 /// The block to replace, given all blocks from the least to the most recently used, and the number
 /// of the replacement.
@@ -86,9 +86,9 @@ impl Stranger {
 }
 
 impl Target for Stranger {
-    fn run(&mut self, trace: &Trace) -> Result<Vec<Reading>, TargetError> {
-        let mut readings = Vec::with_capacity(trace.accesses.len());
-        for step in trace.steps() {
+    fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
+        let mut readings = Vec::with_capacity(script.accesses.len());
+        for step in script.steps() {
             match step {
                 Step::Flush => {
                     self.order.clear();

@@ -1,11 +1,11 @@
-//! What Dust does to a cache: a trace of accesses, pauses and flushes.
+//! What Dust does to a cache: a script of accesses, pauses and flushes.
 //!
 //! ```text
 //!   flush   0 1 2 3 4 .. 89   pause 1.1 s   0 0 1 1 ..   5 14 23 32 ..
 //!   (cold)  initial order                   set-up       probes
 //! ```
 //!
-//! Blocks are numbered from 0 within a *visit*: the traces from one flush to the next. A target
+//! Blocks are numbered from 0 within a *visit*: the scripts from one flush to the next. A target
 //! gives every visit blocks that it never used before (a fresh file, new keys), so that nothing of
 //! the last visit is remembered.
 //!
@@ -29,8 +29,8 @@ pub enum Step {
 
 /// A list of steps with a name.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Trace {
-    /// What the trace is good for: the name of its pattern.
+pub struct Script {
+    /// What the script is good for: the name of its pattern.
     pub pattern: String,
     /// Whether it starts with a flush. If not, it goes on where the last one ended.
     pub cold: bool,
@@ -42,13 +42,13 @@ pub struct Trace {
     pub probes: Vec<usize>,
 }
 
-impl Trace {
-    /// An empty trace from a flushed cache.
+impl Script {
+    /// An empty script from a flushed cache.
     pub fn cold(pattern: &str) -> Self {
         Self { pattern: pattern.into(), cold: true, ..Self::default() }
     }
 
-    /// An empty trace that goes on where the last one ended.
+    /// An empty script that goes on where the last one ended.
     pub fn warm(pattern: &str) -> Self {
         Self { pattern: pattern.into(), ..Self::default() }
     }
@@ -118,14 +118,14 @@ mod tests {
 
     #[test]
     fn steps_come_in_order() {
-        let mut trace = Trace::cold("example");
-        trace.touch(3);
-        trace.pause(Duration::from_millis(4));
-        trace.pause(Duration::from_millis(1));
-        trace.probe(5);
-        let steps: Vec<Step> = trace.steps().collect();
+        let mut script = Script::cold("example");
+        script.touch(3);
+        script.pause(Duration::from_millis(4));
+        script.pause(Duration::from_millis(1));
+        script.probe(5);
+        let steps: Vec<Step> = script.steps().collect();
         let time = Duration::from_millis(5);
         assert_eq!(steps, [Step::Flush, Step::Access(3), Step::Sleep(time), Step::Access(5)]);
-        assert_eq!((trace.blocks(), trace.slept(), trace.probes.as_slice()), (6, time, [1].as_slice()));
+        assert_eq!((script.blocks(), script.slept(), script.probes.as_slice()), (6, time, [1].as_slice()));
     }
 }

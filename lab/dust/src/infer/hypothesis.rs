@@ -1,4 +1,4 @@
-//! Candidates: family, parameters, capacity and nuisances.
+//! Hypotheses: family, parameters, capacity and nuisances.
 
 use pantler_policy::Spec;
 
@@ -13,7 +13,7 @@ const PERIOD_SHARE: f64 = 1.0 / 16.0;
 
 /// One explanation of what was observed.
 #[derive(Clone, Debug)]
-pub struct Candidate {
+pub struct Hypothesis {
     /// The policy.
     pub family: &'static Family,
     /// Its parameters, in the order of the family's axes.
@@ -24,15 +24,15 @@ pub struct Candidate {
     pub nuisances: Nuisances,
 }
 
-impl PartialEq for Candidate {
+impl PartialEq for Hypothesis {
     fn eq(&self, other: &Self) -> bool {
         let values = self.values == other.values && self.frames == other.frames;
         values && std::ptr::eq(self.family, other.family) && self.nuisances == other.nuisances
     }
 }
 
-impl Candidate {
-    /// A candidate without nuisances.
+impl Hypothesis {
+    /// A hypothesis without nuisances.
     pub fn new(family: &'static Family, values: Vec<f64>, frames: u32) -> Self {
         let nuisances = Nuisances { refuses: family.refuses, ..Nuisances::default() };
         Self { family, values, frames, nuisances }
@@ -79,10 +79,10 @@ impl Candidate {
         shown.split(':').next().unwrap_or_default().into()
     }
 
-    /// Hits of each access of a visit in `draws` draws. One draw is enough for a candidate that
+    /// Hits of each access of a visit in `draws` draws. One draw is enough for a hypothesis that
     /// draws nothing.
     ///
-    /// Every draw has a seed of its own, the same for all candidates, so that neighbours differ by
+    /// Every draw has a seed of its own, the same for all hypotheses, so that neighbours differ by
     /// what they are and not by luck.
     pub fn hits(&self, visit: &Visit, draws: u32) -> Vec<u16> {
         let mut hits = vec![0; visit.accesses.len()];
