@@ -25,6 +25,7 @@ use crate::control::{Control, ControlError, owner_id, owner_names};
 use crate::demand::{AHEAD, BATCH};
 use crate::engine::simulate;
 use crate::outcome::{Counts, Outcome};
+use crate::record::SharerRecord;
 use crate::watch::{Stopped, Watch};
 
 /// How a cache is shared between owners.
@@ -98,24 +99,11 @@ pub struct Shared {
     pub total: Counts,
     /// By owner, in the order of the trace's names; the only one is called `all` where the trace
     /// knows none.
-    pub owners: Vec<OwnerCounts>,
+    pub owners: Vec<(String, SharerRecord)>,
     /// Times that an owner lost control.
     pub revocations: u64,
     /// Wishes about names that the trace lacks, one sentence each.
     pub unknown: Vec<String>,
-}
-
-/// What happened to one owner.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnerCounts {
-    /// The owner.
-    pub name: String,
-    /// References and misses.
-    pub counts: Counts,
-    /// Victims that its manager chose instead of the candidate.
-    pub overrules: u64,
-    /// Overrules that a later miss proved wrong.
-    pub mistakes: u64,
 }
 
 /// Why there is no result.
@@ -173,13 +161,13 @@ pub fn share(
     let revocations = steward.totals().revocations;
     drive(called, &mut steward, warm, length, watch)?;
     let after = snapshot(trace, &steward);
-    let owners: Vec<OwnerCounts> = owner_names(trace)
+    let owners: Vec<(String, SharerRecord)> = owner_names(trace)
         .iter()
         .zip(before.iter().zip(&after))
         .map(|(name, (before, after))| owner_counts(name, before, after))
         .collect();
     let mut total = Counts::default();
-    for owner in &owners {
+    for (_, owner) in &owners {
         total.requests += owner.counts.requests;
         total.misses += owner.counts.misses;
     }
@@ -190,8 +178,7 @@ pub fn share(
 fn one_list(trace: &Prepared, outcome: Outcome, unknown: Vec<String>) -> Shared {
     let counts = if outcome.owners.is_empty() { vec![outcome.total] } else { outcome.owners };
     let owner = |(name, counts): (&String, Counts)| {
-        let name = name.clone();
-        OwnerCounts { name, counts, overrules: 0, mistakes: 0 }
+        (name.clone(), SharerRecord { counts, overrules: 0, mistakes: 0 })
     };
     let owners = owner_names(trace).iter().zip(counts).map(owner).collect();
     Shared { total: outcome.total, owners, revocations: 0, unknown }
@@ -268,14 +255,9 @@ fn snapshot(trace: &Prepared, steward: &Steward) -> Vec<Counters> {
     (0..owner_names(trace).len()).map(counters).collect()
 }
 
-fn owner_counts(name: &str, before: &Counters, after: &Counters) -> OwnerCounts {
-    OwnerCounts {
-        name: name.to_owned(),
-        counts: Counts {
-            requests: after.references - before.references,
-            misses: after.misses - before.misses,
-        },
-        overrules: after.overrules - before.overrules,
-        mistakes: after.mistakes - before.mistakes,
-    }
+fn owner_counts(name: &str, before: &Counters, after: &Counters) -> (String, SharerRecord) {
+    let counts =
+        Counts { requests: after.references - before.references, misses: after.misses - before.misses };
+    let overrules = after.overrules - before.overrules;
+    (name.to_owned(), SharerRecord { counts, overrules, mistakes: after.mistakes - before.mistakes })
 }

@@ -45,7 +45,7 @@ pub mod tiers;
 mod watch;
 
 pub use ahead::{Ahead, LookedAhead, simulate_ahead};
-pub use allocation::{OwnerCounts, Shared, SharedError, Sharing, share};
+pub use allocation::{Shared, SharedError, Sharing, share};
 pub use control::{CONTROL_BYTES_MAX, Control, ControlError};
 pub use curve::LruCurve;
 pub use engine::simulate;
@@ -54,7 +54,7 @@ pub use load::load;
 pub use outcome::{Counts, Outcome};
 pub use pantler_trace::nearest;
 pub use record::{
-    About, AheadRecord, ByName, OwnerRecord, PolicyRecord, Record, SampleRecord, SharerRecord, SharingRecord,
+    About, AheadRecord, ByName, PolicyRecord, Record, SampleRecord, SharerRecord, SharingRecord,
 };
 pub use report::{csv, html, table};
 pub use sample::{Estimate, SAMPLES, Samples};

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use pantler_trace::Prepared;
+use serde::Serialize;
 
 /// What one run counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,7 +18,7 @@ pub struct Outcome {
 }
 
 /// References and misses, of whatever is counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// What was asked for.
     pub requests: u64,

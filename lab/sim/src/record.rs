@@ -44,7 +44,7 @@ pub struct PolicyRecord {
     pub ahead: Option<AheadRecord>,
     /// By owner, where the trace knows owners.
     #[serde(skip_serializing_if = "ByName::is_empty")]
-    pub owners: ByName<OwnerRecord>,
+    pub owners: ByName<Counts>,
     /// What is said of the trace.
     #[serde(flatten)]
     pub about: About,
@@ -129,22 +129,12 @@ pub struct SampleRecord {
     pub hit_ratio_error: f64,
 }
 
-/// One owner under a policy.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct OwnerRecord {
-    /// References counted.
-    pub requests: u64,
-    /// Misses among them.
-    pub misses: u64,
-}
-
 /// One owner of a shared cache.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SharerRecord {
-    /// References counted.
-    pub requests: u64,
-    /// Misses among them.
-    pub misses: u64,
+    /// References counted, and misses among them.
+    #[serde(flatten)]
+    pub counts: Counts,
     /// Victims that its manager chose instead of the candidate.
     pub overrules: u64,
     /// Overrules that a later miss proved wrong.
@@ -222,12 +212,10 @@ impl Record {
     pub fn owners(&self) -> Vec<(&str, Counts)> {
         match self {
             Self::Policy(record) => {
-                let counts = |owner: &OwnerRecord| Counts { requests: owner.requests, misses: owner.misses };
-                record.owners.0.iter().map(|(name, owner)| (name.as_str(), counts(owner))).collect()
+                record.owners.0.iter().map(|(name, counts)| (name.as_str(), *counts)).collect()
             }
             Self::Sharing(record) => {
-                let counts = |owner: &SharerRecord| Counts { requests: owner.requests, misses: owner.misses };
-                record.owners.0.iter().map(|(name, owner)| (name.as_str(), counts(owner))).collect()
+                record.owners.0.iter().map(|(name, owner)| (name.as_str(), owner.counts)).collect()
             }
         }
     }

@@ -24,9 +24,7 @@ use crate::engine::simulate;
 use crate::job::{Job, Sampling, What};
 use crate::offline::next_uses;
 use crate::outcome::{Counts, Outcome};
-use crate::record::{
-    About, AheadRecord, ByName, OwnerRecord, PolicyRecord, Record, SampleRecord, SharerRecord, SharingRecord,
-};
+use crate::record::{About, AheadRecord, ByName, PolicyRecord, Record, SampleRecord, SharingRecord};
 use crate::sample::{SAMPLES, Samples};
 use crate::size::Footprint;
 use crate::watch::{Stopped, Watch};
@@ -235,10 +233,9 @@ impl Loaded {
 
     fn whole_record(&self, job: &Job, spec: Spec, outcome: Outcome, warm_up: u64) -> PolicyRecord {
         let owners = self.trace.owner_names().iter().cloned().zip(outcome.owners);
-        let owner = |counts: Counts| OwnerRecord { requests: counts.requests, misses: counts.misses };
         PolicyRecord {
             byte_hit_ratio: outcome.bytes.map(|bytes| bytes.hit_ratio()),
-            owners: ByName(owners.map(|(name, counts)| (name, owner(counts))).collect()),
+            owners: ByName(owners.collect()),
             ..self.record(job, spec, outcome.total, warm_up)
         }
     }
@@ -320,19 +317,10 @@ impl Loaded {
         watch: &Watch,
     ) -> Result<Record, RunError> {
         let shared = share(&self.trace, sharing, job.size, warm_up, watch)?;
-        let owners = shared.owners.into_iter().map(|owner| {
-            let record = SharerRecord {
-                requests: owner.counts.requests,
-                misses: owner.counts.misses,
-                overrules: owner.overrules,
-                mistakes: owner.mistakes,
-            };
-            (owner.name, record)
-        });
         Ok(Record::Sharing(SharingRecord {
             allocation: sharing.allocation.to_string(),
             size: job.size,
-            owners: ByName(owners.collect()),
+            owners: ByName(shared.owners),
             trace: job.source.trace.clone(),
             requests: shared.total.requests,
             misses: shared.total.misses,

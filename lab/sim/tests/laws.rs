@@ -259,12 +259,12 @@ fn the_steward_here_decides_as_one_driven_by_hand() {
             let totals = steward.totals();
             assert_eq!(shared.total.misses, totals.misses, "{allocation}");
             assert_eq!(shared.revocations, totals.revocations, "{allocation}");
-            for (number, owner) in (1..).zip(&shared.owners) {
+            for (number, (_, owner)) in (1..).zip(&shared.owners) {
                 let counters = steward.owner_counters(OwnerId(number)).unwrap();
                 let counted = (owner.counts.misses, owner.overrules, owner.mistakes);
                 assert_eq!(counted, (counters.misses, counters.overrules, counters.mistakes), "{allocation}");
             }
-            let overrules: u64 = shared.owners.iter().map(|owner| owner.overrules).sum();
+            let overrules: u64 = shared.owners.iter().map(|(_, owner)| owner.overrules).sum();
             assert_eq!(overrules == 0, allocation == Allocation::GlobalLru, "{allocation}");
         }
     }
@@ -298,7 +298,7 @@ fn one_list_counts_as_the_steward_does() {
                         "{allocation}"
                     );
                     assert_eq!(shared.owners.len(), trace.owner_names().len().max(1));
-                    for (number, owner) in (1..).zip(&shared.owners) {
+                    for (number, (_, owner)) in (1..).zip(&shared.owners) {
                         let counters = steward.owner_counters(OwnerId(number)).unwrap();
                         let counted =
                             (owner.counts.requests, owner.counts.misses, owner.overrules, owner.mistakes);
@@ -368,7 +368,7 @@ proptest! {
         drive_by_hand(&trace, &mut steward);
         let totals = steward.totals();
         prop_assert_eq!(shared.revocations, totals.revocations);
-        for (number, owner) in (1..).zip(&shared.owners) {
+        for (number, (_, owner)) in (1..).zip(&shared.owners) {
             let counters = steward.owner_counters(OwnerId(number)).unwrap_or_default();
             let counted = (owner.counts.requests, owner.counts.misses, owner.overrules, owner.mistakes);
             let Counters { references, misses, overrules, mistakes, .. } = counters;

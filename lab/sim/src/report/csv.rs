@@ -19,13 +19,13 @@ pub fn csv(records: &[Record]) -> String {
         match record {
             Record::Policy(record) => {
                 for (name, owner) in &record.owners.0 {
-                    let counts = counts(owner.requests, owner.misses);
+                    let counts = counts(owner);
                     text += &format!("{start},{},{counts},,,,\n", field(name));
                 }
             }
             Record::Sharing(record) => {
                 for (name, owner) in &record.owners.0 {
-                    let counts = counts(owner.requests, owner.misses);
+                    let counts = counts(&owner.counts);
                     let (overrules, mistakes) = (owner.overrules, owner.mistakes);
                     text += &format!("{start},{},{counts},,,{overrules},{mistakes}\n", field(name));
                 }
@@ -43,9 +43,8 @@ fn start(record: &Record) -> String {
     format!("{},{},{},{}", field(record.trace()), field(policy), field(allocation), record.size())
 }
 
-fn counts(requests: u64, misses: u64) -> String {
-    let counts = crate::Counts { requests, misses };
-    format!("{requests},{misses},{}", counts.hit_ratio())
+fn counts(counts: &crate::Counts) -> String {
+    format!("{},{},{}", counts.requests, counts.misses, counts.hit_ratio())
 }
 
 /// A field, in quotes where it needs them.

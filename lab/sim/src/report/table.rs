@@ -9,7 +9,6 @@
 use std::collections::BTreeMap;
 
 use super::numbers::{grouped, percent};
-use crate::Counts;
 use crate::record::{ByName, PolicyRecord, Record, SharingRecord};
 
 /// All results, trace by trace.
@@ -113,8 +112,7 @@ fn owners_of_policies(records: &[&PolicyRecord]) -> String {
     lines[0].extend(first.owners.0.iter().map(|(name, _)| name.clone()));
     for record in records {
         let mut line = vec![grouped(record.size.into()), record.shown.clone()];
-        let ratio = |requests, misses| percent(Counts { requests, misses }.hit_ratio());
-        line.extend(record.owners.0.iter().map(|(_, owner)| ratio(owner.requests, owner.misses)));
+        line.extend(record.owners.0.iter().map(|(_, counts)| percent(counts.hit_ratio())));
         lines.push(line);
     }
     format!("by owner\n{}", aligned(&lines))
@@ -127,14 +125,13 @@ pub(super) fn sharers(records: &[&SharingRecord]) -> Vec<Vec<String>> {
     for record in records {
         let ByName(owners) = &record.owners;
         for (name, owner) in owners {
-            let counts = Counts { requests: owner.requests, misses: owner.misses };
             lines.push(vec![
                 grouped(record.size.into()),
                 record.allocation.clone(),
                 name.clone(),
-                grouped(owner.requests),
-                grouped(owner.misses),
-                percent(counts.hit_ratio()),
+                grouped(owner.counts.requests),
+                grouped(owner.counts.misses),
+                percent(owner.counts.hit_ratio()),
                 grouped(owner.overrules),
                 grouped(owner.mistakes),
             ]);
