@@ -19,8 +19,10 @@ mod help;
 mod interrupt;
 mod processes;
 mod progress;
+mod reading;
 mod steer;
 mod tiers;
+mod values;
 mod words;
 
 use clock::Clock;

@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use super::interrupt::Interrupt;
 use super::progress::Progress;
-use super::tiers::Reading;
-use super::words;
+use super::reading::Reading;
+use super::values;
 use crate::failure::Usage;
 use crate::output;
 use crate::values::whole;
@@ -194,7 +194,7 @@ fn scene(name: &str, words: &ProcessesWords) -> Result<(Scene, Option<f64>)> {
             return trace(name, words);
         }
         let stranger = parts.iter().find(|part| !known(part)).unwrap_or(&name);
-        return Err(words::unknown(
+        return Err(values::unknown(
             "workload",
             stranger,
             names(),
@@ -213,7 +213,7 @@ fn trace(name: &str, words: &ProcessesWords) -> Result<(Scene, Option<f64>)> {
     let compute_ns = nanoseconds(&words.cpu_per_access)?;
     let control = match &words.control {
         None => Control::default(),
-        Some(path) => words::read_control(path)?,
+        Some(path) => values::read_control(path)?,
     };
     let loaded = words.reading.load(name)?;
     let (scene, unknown) = Scene::of_trace(loaded.trace(), compute_ns, &control);
@@ -229,7 +229,7 @@ fn configurations(text: &str) -> Result<Vec<Configuration>, Usage> {
     }
     let names = || CONFIGURATIONS.iter().map(|configuration| configuration.as_str());
     let all = format!("expected all, or some of {}", names().collect::<Vec<_>>().join(", "));
-    let parse = |name: &str| name.parse().map_err(|_| words::unknown("configuration", name, names(), &all));
+    let parse = |name: &str| name.parse().map_err(|_| values::unknown("configuration", name, names(), &all));
     text.split(',').map(parse).collect()
 }
 
@@ -238,25 +238,25 @@ fn disks(text: &str) -> Result<Vec<DiskModel>, Usage> {
     let parse = |text: String| {
         text.parse().map_err(|error| match error {
             DiskError::Unknown(name) => {
-                words::unknown("disk", &name, names(), "`pantler sim processes help` lists all")
+                values::unknown("disk", &name, names(), "`pantler sim processes help` lists all")
             }
             error => Usage::new(error),
         })
     };
-    words::split(text).into_iter().map(parse).collect()
+    values::split(text).into_iter().map(parse).collect()
 }
 
 fn lists(text: &str) -> Result<Vec<Lists>, Usage> {
     let names = || Lists::ALL.iter().map(|lists| lists.as_str());
     let all = format!("expected some of {}", names().collect::<Vec<_>>().join(", "));
-    let parse = |name: &str| name.parse().map_err(|()| words::unknown("lists", name, names(), &all));
+    let parse = |name: &str| name.parse().map_err(|()| values::unknown("lists", name, names(), &all));
     text.split(',').map(parse).collect()
 }
 
 fn lookahead(name: &str) -> Result<Lookahead, Usage> {
     let names = || Lookahead::ALL.iter().map(|lookahead| lookahead.as_str());
     let all = format!("expected one of {}", names().collect::<Vec<_>>().join(", "));
-    name.parse().map_err(|_| words::unknown("lookahead", name, names(), &all))
+    name.parse().map_err(|_| values::unknown("lookahead", name, names(), &all))
 }
 
 fn nanoseconds(text: &str) -> Result<u64, Usage> {

@@ -7,14 +7,15 @@ use pantler_sim::tiers::{
     Clients, LocalityRecord, TiersJob, TiersRecord, localities, locality_table, run_all_tiers, tiers_table,
 };
 use pantler_sim::tiers::{Measure, PROTOCOLS, ProtocolError, ProtocolSpec, Times};
-use pantler_sim::{Footprint, Loaded, Sharing, Sizes, Source, WarmUp, load};
+use pantler_sim::{Footprint, Sharing, Sizes, WarmUp};
 use pantler_steward::PolicyName;
 use pantler_steward::placement::{self, TIERS_MAX};
 use std::num::{NonZeroU16, NonZeroUsize};
 use std::path::PathBuf;
 
 use super::processes::{ProcessesWords, processes};
-use super::{trace_error, words};
+use super::reading::Reading;
+use super::values;
 use crate::failure::Usage;
 use crate::output;
 
@@ -109,42 +110,6 @@ pub struct LocalityWords {
     json: bool,
 }
 
-/// How traces are read.
-#[derive(Debug, Args)]
-pub struct Reading {
-    /// What one reference is: object, or block:BYTES to split ranges of bytes
-    #[arg(long, value_name = "UNIT")]
-    unit: Option<String>,
-    /// Format of the traces; guessed without
-    #[arg(long, value_name = "NAME")]
-    format: Option<String>,
-    /// What the columns of a CSV mean, in order or as MEANING=NAME
-    #[arg(long, value_name = "LIST")]
-    columns: Option<String>,
-    /// Leave out lines that make no sense, and count them
-    #[arg(long)]
-    skip_bad_lines: bool,
-}
-
-impl Reading {
-    pub fn load(&self, trace: &str) -> Result<Loaded> {
-        let source = Source {
-            trace: trace.to_owned(),
-            format: self.format.clone(),
-            unit: self.unit.clone(),
-            columns: self.columns.clone(),
-            skip_bad_lines: self.skip_bad_lines,
-        };
-        let (loaded, report) = load(&source).map_err(trace_error)?;
-        if let Some(report) = report
-            && let Some(first) = &report.first_bad
-        {
-            eprintln!("pantler: {} bad lines or records skipped, the first: {first}", report.skipped);
-        }
-        Ok(loaded)
-    }
-}
-
 /// Carries out the words.
 pub fn more(words: &More) -> Result<u8> {
     match words {
@@ -168,10 +133,10 @@ fn tiers(words: &TiersWords) -> Result<u8> {
     if words.traces.is_empty() {
         return Err(Usage("expected a trace, see pantler sim tiers --help".to_owned()).into());
     }
-    let control = words.control.as_deref().map(words::read_control).transpose()?.unwrap_or_default();
+    let control = words.control.as_deref().map(values::read_control).transpose()?.unwrap_or_default();
     let sharing = Sharing {
-        revocation: words::revocation(&words.revocation)?,
-        ..words::sharing(&words.allocation, words.common_policy, control)?
+        revocation: values::revocation(&words.revocation)?,
+        ..values::sharing(&words.allocation, words.common_policy, control)?
     };
     let mut records = Vec::new();
     for trace in &words.traces {
@@ -240,12 +205,12 @@ fn protocols(text: &str) -> Result<Vec<ProtocolSpec>, Usage> {
         text.parse::<ProtocolSpec>().map_err(|error| match error {
             ProtocolError::Unknown(name) => {
                 let names = PROTOCOLS.iter().map(|(name, _)| *name);
-                words::unknown("protocol", &name, names, "--protocol help lists all")
+                values::unknown("protocol", &name, names, "--protocol help lists all")
             }
             error => Usage::new(error),
         })
     };
-    words::split(text).into_iter().map(parse).collect()
+    values::split(text).into_iter().map(parse).collect()
 }
 
 fn clients(text: &str, seed: u64) -> Result<Clients, Usage> {
@@ -264,7 +229,7 @@ fn clients(text: &str, seed: u64) -> Result<Clients, Usage> {
 fn warm_up(text: &str) -> Result<WarmUp, Usage> {
     match text.parse::<f64>() {
         Ok(share) if text.contains('.') && (0.0..=1.0).contains(&share) => Ok(WarmUp::Share(share)),
-        _ => words::warm_up(text),
+        _ => values::warm_up(text),
     }
 }
 

@@ -1,12 +1,13 @@
 //! The words of `pantler sim`, and what they mean.
 
 use clap::{ArgGroup, Args};
-use pantler_sim::{Ahead, Control, Job, Sampling, Sharing, Sizes, Source, WarmUp, What, nearest};
-use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation};
+use pantler_sim::{Ahead, Control, Job, Sampling, Sharing, Sizes, Source, WarmUp, What};
+use pantler_steward::{Lookahead, PolicyName};
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::tiers::More;
+use super::values::{format, policy, read_control, revocation, share, sharing, split, unknown, warm_up};
 use crate::failure::Usage;
 
 /// Sizes where none are given: a page's worth of a curve.
@@ -228,36 +229,6 @@ fn policies(text: &str, seed: u64) -> Result<Vec<What>, Usage> {
     Ok(whats)
 }
 
-/// The parts of a list. A comma before `key=value` continues the part before it:
-/// `2q:in=0.25,out=0.5,lru`.
-pub fn split(text: &str) -> Vec<String> {
-    let mut texts: Vec<String> = Vec::new();
-    for part in text.split(',') {
-        let continues = part.split_once('=').is_some_and(|(key, _)| !key.contains(':'));
-        match texts.last_mut() {
-            Some(last) if continues => *last += &format!(",{part}"),
-            _ => texts.push(part.to_owned()),
-        }
-    }
-    texts
-}
-
-fn policy(text: &str) -> Result<pantler_policy::Spec, Usage> {
-    text.parse().map_err(|error| match error {
-        pantler_policy::SpecError::UnknownPolicy { name } => {
-            let all = pantler_policy::Spec::all();
-            unknown("policy", &name, all.iter().map(|known| known.name), "--policy help lists all")
-        }
-        error => Usage::new(error),
-    })
-}
-
-fn format(name: &str) -> Result<pantler_trace::Format, Usage> {
-    let names = || pantler_trace::Format::all().map(|format| format.as_str());
-    let all = names().collect::<Vec<_>>().join(", ");
-    name.parse().map_err(|_| unknown("format", name, names(), &format!("expected one of {all}")))
-}
-
 /// A list of lookaheads.
 fn lookaheads(names: &str, window: u32) -> Result<Vec<Option<Ahead>>, Usage> {
     let mut aheads = Vec::new();
@@ -290,75 +261,6 @@ fn allocations(names: &str, words: &Sim) -> Result<Vec<What>, Usage> {
     Ok(whats)
 }
 
-/// How owners share a cache.
-pub fn sharing(
-    allocation: &str,
-    common_policy: Option<PolicyName>,
-    control: Control,
-) -> Result<Sharing, Usage> {
-    let all = || Allocation::ALL.iter().map(|allocation| allocation.as_str());
-    let expected = all().collect::<Vec<_>>().join(", ");
-    let known: Result<Allocation, _> = allocation.parse();
-    let known = known
-        .map_err(|_| unknown("allocation", allocation, all(), &format!("expected one of {expected}")))?;
-    let common_policy = common_policy.unwrap_or_default();
-    let sharing = Sharing { common_policy, control, ..Sharing::new(known) };
-    if sharing.is_policy_idle() {
-        let common = sharing.common_policy.as_str();
-        return Err(Usage(format!("common policy {common:?}: {}", Sharing::IDLE_POLICY)));
-    }
-    Ok(sharing)
-}
-
-/// Wishes of owners, from a file.
-pub fn read_control(path: &Path) -> Result<Control, Usage> {
-    let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| Usage(format!("control {name:?}: {error}")))?;
-    Control::parse(&name, &text).map_err(Usage::new)
-}
-
-pub fn revocation(text: &str) -> Result<Revocation, Usage> {
-    let refuse = || {
-        let expected = "never, default, or NEEDED,PERCENT";
-        Usage(format!("revocation {text:?}: expected {expected}"))
-    };
-    match text {
-        "never" => return Ok(Revocation::NEVER),
-        "default" => return Ok(Revocation::default()),
-        _ => {}
-    }
-    let numbers: Result<Vec<u32>, _> = text.split(',').map(str::parse).collect();
-    match numbers.as_deref() {
-        Ok(&[needed, share_percent]) => Ok(Revocation { needed, share_percent }),
-        _ => Err(refuse()),
-    }
-}
-
-pub fn warm_up(text: &str) -> Result<WarmUp, Usage> {
-    let refuse =
-        |_| Usage(format!("warm-up {text:?}: expected references such as 10000, or a share such as 10%"));
-    if text.ends_with('%') {
-        return share(text).map(WarmUp::Share).map_err(refuse);
-    }
-    text.parse().map(WarmUp::Count).map_err(|_| refuse(String::new()))
-}
-
-/// A share above 0 and at most 1, as a percentage or a fraction.
-fn share(text: &str) -> Result<f64, String> {
-    let number = match text.strip_suffix('%') {
-        Some(percent) => percent.parse::<f64>().map(|percent| percent / 100.0),
-        None => text.parse(),
-    };
-    number.ok().filter(|share| *share > 0.0 && *share <= 1.0).ok_or_else(|| text.to_owned())
-}
-
-pub fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>, all: &str) -> Usage {
-    Usage(match nearest(name, known) {
-        Some(near) => format!("unknown {what} {name:?}, did you mean {near:?}? {all}"),
-        None => format!("unknown {what} {name:?}: {all}"),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -383,15 +285,5 @@ mod tests {
             "unknown policy \"banana\": --policy help lists all"
         );
         assert!(policies("clok", 1).unwrap_err().0.contains("did you mean \"clock\"?"));
-    }
-
-    #[test]
-    fn shares_and_counts() {
-        assert_eq!(warm_up("10").unwrap(), WarmUp::Count(10));
-        assert_eq!(warm_up("10%").unwrap(), WarmUp::Share(0.1));
-        assert_eq!(share("0.25"), Ok(0.25));
-        for bad in ["", "x", "101%", "-1", "1.5"] {
-            assert!(warm_up(bad).is_err() && share(bad).is_err(), "{bad}");
-        }
     }
 }

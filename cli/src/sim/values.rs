@@ -1,0 +1,120 @@
+//! Values of the words of `pantler sim`, for all its commands.
+
+use pantler_sim::{Control, Sharing, WarmUp, nearest};
+use pantler_steward::{Allocation, PolicyName, Revocation};
+use std::path::Path;
+
+use crate::failure::Usage;
+/// The parts of a list. A comma before `key=value` continues the part before it:
+/// `2q:in=0.25,out=0.5,lru`.
+pub fn split(text: &str) -> Vec<String> {
+    let mut texts: Vec<String> = Vec::new();
+    for part in text.split(',') {
+        let continues = part.split_once('=').is_some_and(|(key, _)| !key.contains(':'));
+        match texts.last_mut() {
+            Some(last) if continues => *last += &format!(",{part}"),
+            _ => texts.push(part.to_owned()),
+        }
+    }
+    texts
+}
+
+pub fn policy(text: &str) -> Result<pantler_policy::Spec, Usage> {
+    text.parse().map_err(|error| match error {
+        pantler_policy::SpecError::UnknownPolicy { name } => {
+            let all = pantler_policy::Spec::all();
+            unknown("policy", &name, all.iter().map(|known| known.name), "--policy help lists all")
+        }
+        error => Usage::new(error),
+    })
+}
+
+pub fn format(name: &str) -> Result<pantler_trace::Format, Usage> {
+    let names = || pantler_trace::Format::all().map(|format| format.as_str());
+    let all = names().collect::<Vec<_>>().join(", ");
+    name.parse().map_err(|_| unknown("format", name, names(), &format!("expected one of {all}")))
+}
+
+/// How owners share a cache.
+pub fn sharing(
+    allocation: &str,
+    common_policy: Option<PolicyName>,
+    control: Control,
+) -> Result<Sharing, Usage> {
+    let all = || Allocation::ALL.iter().map(|allocation| allocation.as_str());
+    let expected = all().collect::<Vec<_>>().join(", ");
+    let known: Result<Allocation, _> = allocation.parse();
+    let known = known
+        .map_err(|_| unknown("allocation", allocation, all(), &format!("expected one of {expected}")))?;
+    let common_policy = common_policy.unwrap_or_default();
+    let sharing = Sharing { common_policy, control, ..Sharing::new(known) };
+    if sharing.is_policy_idle() {
+        let common = sharing.common_policy.as_str();
+        return Err(Usage(format!("common policy {common:?}: {}", Sharing::IDLE_POLICY)));
+    }
+    Ok(sharing)
+}
+
+/// Wishes of owners, from a file.
+pub fn read_control(path: &Path) -> Result<Control, Usage> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| Usage(format!("control {name:?}: {error}")))?;
+    Control::parse(&name, &text).map_err(Usage::new)
+}
+
+pub fn revocation(text: &str) -> Result<Revocation, Usage> {
+    let refuse = || {
+        let expected = "never, default, or NEEDED,PERCENT";
+        Usage(format!("revocation {text:?}: expected {expected}"))
+    };
+    match text {
+        "never" => return Ok(Revocation::NEVER),
+        "default" => return Ok(Revocation::default()),
+        _ => {}
+    }
+    let numbers: Result<Vec<u32>, _> = text.split(',').map(str::parse).collect();
+    match numbers.as_deref() {
+        Ok(&[needed, share_percent]) => Ok(Revocation { needed, share_percent }),
+        _ => Err(refuse()),
+    }
+}
+
+pub fn warm_up(text: &str) -> Result<WarmUp, Usage> {
+    let refuse =
+        |_| Usage(format!("warm-up {text:?}: expected references such as 10000, or a share such as 10%"));
+    if text.ends_with('%') {
+        return share(text).map(WarmUp::Share).map_err(refuse);
+    }
+    text.parse().map(WarmUp::Count).map_err(|_| refuse(String::new()))
+}
+
+/// A share above 0 and at most 1, as a percentage or a fraction.
+pub fn share(text: &str) -> Result<f64, String> {
+    let number = match text.strip_suffix('%') {
+        Some(percent) => percent.parse::<f64>().map(|percent| percent / 100.0),
+        None => text.parse(),
+    };
+    number.ok().filter(|share| *share > 0.0 && *share <= 1.0).ok_or_else(|| text.to_owned())
+}
+
+pub fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>, all: &str) -> Usage {
+    Usage(match nearest(name, known) {
+        Some(near) => format!("unknown {what} {name:?}, did you mean {near:?}? {all}"),
+        None => format!("unknown {what} {name:?}: {all}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_and_counts() {
+        assert_eq!(warm_up("10").unwrap(), WarmUp::Count(10));
+        assert_eq!(warm_up("10%").unwrap(), WarmUp::Share(0.1));
+        assert_eq!(share("0.25"), Ok(0.25));
+        for bad in ["", "x", "101%", "-1", "1.5"] {
+            assert!(warm_up(bad).is_err() && share(bad).is_err(), "{bad}");
+        }
+    }
+}
