@@ -43,4 +43,20 @@ mod worker;
 
 pub(crate) use attached::Attached;
 pub(crate) use below::Below;
-pub use below::tier_index_bytes_max;
+use below::FRAMES_MAX;
+
+/// What an entry of the steward's index takes at most, right after its tables were doubled;
+/// `Steward::tier_index_bytes` is at most that.
+const ENTRY_BYTES_MAX: u64 = 184;
+/// Entries for each frame: the stack knows as many blocks that are nowhere (U4).
+const ENTRIES_PER_FRAME: u64 = 2;
+/// What an index without entries takes.
+const EMPTY_BYTES_MAX: u64 = 128 << 10;
+
+/// Most memory that is taken by what a cache of `frames` frames knows of the blocks of tiers of
+/// `tiers` frames, beside the cache and what tiers know themselves.
+pub fn tier_index_bytes_max(frames: u64, tiers: &[u64]) -> u64 {
+    let tiers = tiers.iter().map(|&frames| frames.min(FRAMES_MAX.into()));
+    let entries = tiers.fold(frames, u64::saturating_add).saturating_mul(ENTRIES_PER_FRAME);
+    entries.saturating_mul(ENTRY_BYTES_MAX).saturating_add(EMPTY_BYTES_MAX)
+}

@@ -12,23 +12,7 @@ use pantler_tier::{Key, News, Put};
 use super::attached::{Attached, Order};
 
 /// Frames of a tier that are used: what is known of its blocks is kept in memory.
-const FRAMES_MAX: u32 = 1 << 25;
-/// What an entry of the steward's index takes at most, right after its tables were doubled;
-/// `Steward::tier_index_bytes` is at most that.
-const ENTRY_BYTES_MAX: u64 = 184;
-/// Entries for each frame: the stack knows as many blocks that are nowhere (U4).
-const ENTRIES_PER_FRAME: u64 = 2;
-/// What an index without entries takes.
-const EMPTY_BYTES_MAX: u64 = 128 << 10;
-
-/// Most memory that is taken by what a cache of `frames` frames knows of the blocks of tiers of
-/// `tiers` frames, beside the cache and what tiers know themselves.
-pub fn tier_index_bytes_max(frames: u64, tiers: &[u64]) -> u64 {
-    let tiers = tiers.iter().map(|&frames| frames.min(FRAMES_MAX.into()));
-    let entries = tiers.fold(frames, u64::saturating_add).saturating_mul(ENTRIES_PER_FRAME);
-    entries.saturating_mul(ENTRY_BYTES_MAX).saturating_add(EMPTY_BYTES_MAX)
-}
-
+pub(super) const FRAMES_MAX: u32 = 1 << 25;
 /// Carries out what the steward decides about lower tiers, as far as queues take it, and tells it
 /// what tiers say. Guarded by the lock of the frames.
 pub(crate) struct Below {
