@@ -6,10 +6,9 @@
 //!   stack of ULC        [..Y_1..|..Y_2..|..Y_n..]                        and this says where it goes
 //! ```
 //!
-//! The steward asks in this order: [`plan`](Tiers::plan) before a reference,
-//! [`place`](Tiers::place) after it, [`leave`](Tiers::leave) for each block that it drops, and
-//! [`pass_down`](Tiers::pass_down) for those of them that go down. What follows in lower tiers is
-//! left in `orders`.
+//! The steward asks in this order: `plan` before a reference, `place` after it, `leave` for each
+//! block that it drops, and `pass_down` for those of them that go down. What follows in lower tiers
+//! is left in `orders`.
 //!
 //! R1  A frame has a placement as long as its block was referenced under a label; what is placed in
 //!     tier 1 the stack has there, too.
