@@ -45,9 +45,9 @@ pub struct Mount {
     #[arg(long, value_name = "NAME", default_value = "lru-sp", value_parser = named(values::allocations, values::allocation_of_mount), hide_possible_values = true)]
     pub allocation: String,
     /// How blocks of programs that give no hints are replaced, such as arc or s3-fifo; see `pantler
-    /// sim --policy help`
-    #[arg(long, value_name = "POLICY", default_value = "duel", value_parser = named(values::policies, values::online), hide_possible_values = true)]
-    pub policy: Spec,
+    /// sim --policy help`. Without it duel, over tiers lru
+    #[arg(long, value_name = "POLICY", value_parser = named(values::policies, values::online), hide_possible_values = true)]
+    pub policy: Option<Spec>,
     /// What is fetched ahead of a reader: none, obl, obl-2, w2r, sa-w2r, even-w2r, streams, or auto
     /// for what measured best
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = named(values::lookaheads, values::lookahead), hide_possible_values = true)]
@@ -177,7 +177,7 @@ pub struct Wish {
     block_size: Option<Size>,
     threads: Option<u16>,
     allocation: String,
-    policy: String,
+    policy: Option<String>,
     lookahead: String,
     window: Option<u32>,
     prefetchers: Option<u16>,
@@ -367,7 +367,7 @@ impl Wish {
             block_size: arguments.block_size,
             threads: arguments.threads,
             allocation: arguments.allocation.clone(),
-            policy: arguments.policy.to_string(),
+            policy: arguments.policy.as_ref().map(Spec::to_string),
             lookahead: arguments.lookahead.clone(),
             window: arguments.window,
             prefetchers: arguments.prefetchers,
@@ -414,10 +414,9 @@ impl Wish {
             .allocation
             .parse()
             .map_err(|error: pantler_steward::UnknownAllocation| ControlError::invalid(error.to_string()))?;
-        options.policy = self
-            .policy
-            .parse()
-            .map_err(|error: pantler_policy::SpecError| ControlError::invalid(error.to_string()))?;
+        let policy = self.policy.as_ref().map(|policy| policy.parse()).transpose();
+        options.policy =
+            policy.map_err(|error: pantler_policy::SpecError| ControlError::invalid(error.to_string()))?;
         // The default of the library is what measured best.
         if self.lookahead != "auto" {
             options.lookahead =

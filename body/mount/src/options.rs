@@ -68,8 +68,8 @@ pub struct MountOptions {
     pub threads: usize,
     /// How frames are shared between owners.
     pub allocation: Allocation,
-    /// How blocks of owners without control are replaced.
-    pub policy: Spec,
+    /// How blocks of owners without control are replaced. `None`: as suits the tiers.
+    pub policy: Option<Spec>,
     /// What is looked ahead.
     pub lookahead: Lookahead,
     /// Blocks looked ahead at a time, 1 to [`WINDOW_MAX`].
@@ -154,7 +154,7 @@ impl MountOptions {
             block_bytes,
             threads: default_threads(&origin, cache_bytes, block_bytes),
             allocation: Allocation::default(),
-            policy: PolicyName::Duel.spec(),
+            policy: None,
             // See docs/benchmarks/prefetching-real.md.
             lookahead: Lookahead::Streams,
             window: 8,
@@ -243,13 +243,21 @@ impl MountOptions {
         }
     }
 
+    /// Alone, what reads no more than LRU or the kernel would
+    /// (docs/decisions/0087-a-duel-by-default.md). Over tiers LRU: ULC takes what leaves for the
+    /// block used longest ago, and a duel sent down three times as many.
+    fn suitable_policy(&self) -> Spec {
+        let policy = if self.tiers.places.is_empty() { PolicyName::Duel } else { PolicyName::Lru };
+        policy.spec()
+    }
+
     pub(crate) fn cache(&self) -> pantler_cache::Options {
         pantler_cache::Options {
             cache_bytes: self.cache_bytes - self.service_bytes(),
             block_bytes: self.block_bytes,
             spare: self.threads as u32,
             allocation: self.allocation,
-            policy: self.policy,
+            policy: self.policy.unwrap_or_else(|| self.suitable_policy()),
             revocation: self.revocation,
             lookahead: if self.prefetchers == 0 { Lookahead::None } else { self.lookahead },
             window: self.window,

@@ -122,8 +122,6 @@ fn found(behind: &Behind, references: &[(u64, u64)], clients: usize) -> Option<F
         let nodes = vec![(net.server(number), PORT)];
         let place = Place::Remote { nodes, tls: false, cluster: false, user: None };
         let mut options = MountOptions::new(&origin, &point);
-        // As the simulator, whose clients have one LRU list each.
-        options.policy = pantler_steward::PolicyName::Lru.spec();
         (options.cache_bytes, options.block_bytes, options.threads) = (8 << 20, BLOCK, 4);
         options.lookahead = Lookahead::None;
         let timeout = Duration::from_secs(10);
