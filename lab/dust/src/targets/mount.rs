@@ -383,8 +383,12 @@ mod tests {
         }
         for at in places {
             assert_eq!(is_kept(&files.files[0].1, at), Some(false), "{at}, written");
-            files.read(at).unwrap();
-            assert_eq!(is_kept(&files.files[0].1, at), Some(false), "{at}, read");
+            // A page that another part of the kernel holds just then stays until the next read.
+            let mut read = || {
+                files.read(at).unwrap();
+                is_kept(&files.files[0].1, at) == Some(false)
+            };
+            assert!((0..5).any(|_| read()), "{at}, read");
         }
         // The detector.
         let file = &files.files[0].1;
