@@ -41,22 +41,21 @@ impl Steward {
     pub(crate) fn remove(&mut self, frame: Handle) {
         self.leave(frame, false);
         self.detach(frame);
+        self.release(frame);
     }
 
     /// The same, where the body has the bytes yet: queues the drop.
     pub(crate) fn give_up(&mut self, frame: Handle) {
-        let (block, to) = (self.entries[frame].block, self.leave(frame, true));
-        self.remember(frame);
         self.detach(frame);
-        self.actions.push_back(Action::Drop { block, frame: Frame(frame), to });
+        self.drop_frame(frame);
     }
 
+    /// No placeholder and no manager names a block any more.
     fn detach(&mut self, frame: Handle) {
         if self.entries[frame].room == Room::Weighing {
             self.placeholders.clear(frame);
         }
         self.unmanage(frame);
-        self.release(frame);
     }
 
     /// Takes a block, which no manager lists any more, out of its room, and queues its drop.
