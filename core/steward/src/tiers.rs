@@ -27,9 +27,6 @@ use crate::placement::{Passage, Passing, Retrieval, Sizes, SizesError, Step, Tie
 use crate::{Access, Action, Block, FileId, Kept, Label, OwnerId, Version};
 use labels::Labels;
 
-/// The frames of the steward.
-pub(crate) const NEAREST: Tier = Tier(1);
-
 /// The tiers below the frames of a steward.
 #[derive(Clone, Copy, Debug)]
 pub struct Hierarchy<'a> {
@@ -92,7 +89,7 @@ struct Placed {
 
 impl Placed {
     fn passes(&self) -> bool {
-        self.keep > NEAREST
+        self.keep > Tier::NEAREST
     }
 }
 
@@ -222,16 +219,12 @@ impl Tiers {
     }
 
     /// A tier, where it is one.
-    fn within(&self, tier: Tier) -> Option<Tier> {
+    pub(crate) fn within(&self, tier: Tier) -> Option<Tier> {
         (tier < self.out()).then_some(tier)
     }
 
-    pub(crate) fn is_tier(&self, tier: Tier) -> bool {
-        tier < self.out()
-    }
-
     pub(crate) fn blocks_in(&self, tier: Tier) -> u32 {
-        if tier < self.out() { self.ulc.blocks_in(tier) } else { 0 }
+        self.within(tier).map_or(0, |tier| self.ulc.blocks_in(tier))
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -267,7 +260,7 @@ impl Tiers {
     /// The lower tier where a block without a frame is believed to be.
     pub(crate) fn expected(&self, block: Block) -> Option<Tier> {
         let label = Label { version: self.version(block.file)?, index: block.index };
-        self.within(self.ulc.tier_of(self.labels.get(&label)?)).filter(|&tier| tier > NEAREST)
+        self.within(self.ulc.tier_of(self.labels.get(&label)?)).filter(|&tier| tier > Tier::NEAREST)
     }
 
     /// Before a reference: where its block is to be kept (U1). `None` for files that are not
@@ -284,29 +277,29 @@ impl Tiers {
         let label = Label { version, index: block.index };
         let number = self.labels.of(label);
         let out = self.out();
-        if self.ulc.tier_of(number) == NEAREST && placed.is_none_or(|placed| placed.passes()) {
-            self.ulc.left(number, NEAREST, out);
+        if self.ulc.tier_of(number) == Tier::NEAREST && placed.is_none_or(|placed| placed.passes()) {
+            self.ulc.left(number, Tier::NEAREST, out);
         }
         // What was looked ahead takes its frames from the same.
         let ahead = self.unreferenced.max(waiting_max);
-        self.ulc.set_full(NEAREST, self.ulc.blocks_in(NEAREST) + ahead >= self.base);
+        self.ulc.set_full(Tier::NEAREST, self.ulc.blocks_in(Tier::NEAREST) + ahead >= self.base);
         let mut retrieval = self.ulc.plan(number);
-        let is_full = self.ulc.blocks_in(NEAREST) >= self.base;
-        let moves_nearer = retrieval.keep == NEAREST && retrieval.from > NEAREST;
+        let is_full = self.ulc.blocks_in(Tier::NEAREST) >= self.base;
+        let moves_nearer = retrieval.keep == Tier::NEAREST && retrieval.from > Tier::NEAREST;
         if moves_nearer && is_full && retrieval.from < out && self.way_down == WayDown::Full {
             // The block that it would displace finds no room on its way down, and would be lost.
             retrieval.keep = retrieval.from;
         }
-        Some(Plan { label, retrieval, needs_way: placed.is_none() && retrieval.keep > NEAREST })
+        Some(Plan { label, retrieval, needs_way: placed.is_none() && retrieval.keep > Tier::NEAREST })
     }
 
-    /// A block that is in tier 1 under a label which is not its own any more is referenced: it is as
-    /// young as others.
+    /// A block that is in tier 1 under a label of an older version is referenced: it is as young as
+    /// others.
     fn used_again(&mut self, placed: Option<Placed>) {
         let label = placed.filter(|placed| !placed.passes()).map(|placed| placed.label);
         let number = label.and_then(|label| self.labels.get(&label));
-        if let Some(number) = number.filter(|&number| self.ulc.tier_of(number) == NEAREST) {
-            self.ulc.enter(number, NEAREST, self.now_us);
+        if let Some(number) = number.filter(|&number| self.ulc.tier_of(number) == Tier::NEAREST) {
+            self.ulc.enter(number, Tier::NEAREST, self.now_us);
         }
     }
 
@@ -349,7 +342,7 @@ impl Tiers {
         let ahead = core::mem::take(&mut self.held[frame as usize].ahead);
         // U2: it is kept nearer now, and comes from its frame here.
         let moved = (passed || ahead != Ahead::No) && keep < retrieval.from;
-        let put = (missed || moved) && keep > NEAREST && keep < self.out();
+        let put = (missed || moved) && keep > Tier::NEAREST && keep < self.out();
         let put = put || before.is_some_and(|before| before.put && before.keep == keep);
         self.held[frame as usize].placed = Some(Placed { label, owner, keep, put });
         if let Ahead::Found(found) = ahead {
@@ -358,7 +351,7 @@ impl Tiers {
         if moved && before.is_none_or(|before| !before.put) && retrieval.from < self.out() {
             self.orders.push(Action::Remove { label, from: retrieval.from });
         }
-        match (keep > NEAREST, passed) {
+        match (keep > Tier::NEAREST, passed) {
             (true, false) => self.passing.enter((block, frame), !matches!(access, Access::Hit(_))),
             (false, true) => drop(self.passing.leave((block, frame))),
             _ => {}
@@ -422,7 +415,7 @@ impl Tiers {
             return Destination::None;
         }
         let number = self.labels.get(&placed.label);
-        if number.is_none_or(|number| self.ulc.tier_of(number) != NEAREST) {
+        if number.is_none_or(|number| self.ulc.tier_of(number) != Tier::NEAREST) {
             return Destination::None;
         }
         let destination = match () {
@@ -431,7 +424,7 @@ impl Tiers {
             () if self.way_down == WayDown::Closed => Destination::Closed,
             () => return Destination::Down(placed.label),
         };
-        self.left(placed.label, Some(NEAREST));
+        self.left(placed.label, Some(Tier::NEAREST));
         destination
     }
 
@@ -440,7 +433,7 @@ impl Tiers {
     pub(crate) fn pass_down(&mut self, label: Label) -> Option<Kept> {
         let number = self.labels.get(&label)?;
         let accessed_us = self.accessed_us(&label);
-        let known = self.ulc.passed_down(number, NEAREST, &mut self.steps);
+        let known = self.ulc.passed_down(number, Tier::NEAREST, &mut self.steps);
         // Older than everything in a tier, it goes on at once, and was never there.
         let tier = self.ulc.tier_of(number);
         let is_its = |step: &Step| matches!(step, Step::Demote { block, .. } | Step::Drop { block, .. } if *block == number);
@@ -451,7 +444,7 @@ impl Tiers {
 
     /// Everything that left tier 1 has gone down: what is too much below follows (U3, U4).
     pub(crate) fn settle(&mut self) {
-        self.ulc.trim_own(NEAREST, &mut self.steps);
+        self.ulc.trim_own(Tier::NEAREST, &mut self.steps);
         self.ulc.settle(&mut self.steps);
         self.resolve();
     }
@@ -462,7 +455,7 @@ impl Tiers {
         fall_through(&mut steps);
         for step in steps.drain(..) {
             match step {
-                Step::Demote { block, from } if from == NEAREST => self.crowd_out(block),
+                Step::Demote { block, from } if from == Tier::NEAREST => self.crowd_out(block),
                 Step::Demote { block, from } => {
                     if let Some(label) = self.labels.label(block) {
                         let accessed_us = self.accessed_us(&label);
@@ -486,7 +479,7 @@ impl Tiers {
     /// nowhere.
     fn crowd_out(&mut self, number: Handle) {
         let out = self.out();
-        self.ulc.left(number, NEAREST.below(), out);
+        self.ulc.left(number, Tier::NEAREST.below(), out);
         let Some(label) = self.labels.label(number) else { return };
         // By its frame: its file may have another version by now.
         let is_it = |held: &Held| held.placed.is_some_and(|one| one.label == label && !one.passes());
@@ -574,7 +567,7 @@ impl Tiers {
 
     /// A tier has `frames` frames, and room `beyond` those that this client may use.
     pub(crate) fn resize(&mut self, tier: Tier, frames: u32, beyond: bool) {
-        if tier > NEAREST && tier < self.out() {
+        if tier > Tier::NEAREST && tier < self.out() {
             if frames != self.ulc.sizes().of(tier) {
                 self.ulc.resize(tier, frames, &mut self.steps);
                 self.resolve();
@@ -647,7 +640,7 @@ impl Tiers {
                 continue;
             }
             let tier = self.labels.get(&placed.label).map(|number| self.ulc.tier_of(number));
-            assert_eq!(tier, Some(NEAREST), "R1: {:?} in a frame", placed.label);
+            assert_eq!(tier, Some(Tier::NEAREST), "R1: {:?} in a frame", placed.label);
         }
         assert_eq!(self.passing.len(), passing, "R2: blocks that pass");
     }
@@ -660,7 +653,7 @@ fn fall_through(steps: &mut Vec<Step>) {
     let mut at = 0;
     while at < steps.len() {
         if let Step::Demote { block, from } = steps[at]
-            && from > NEAREST
+            && from > Tier::NEAREST
             && steps[at..].iter().any(|step| matches!(step, Step::Drop { block: one, .. } if *one == block))
         {
             let is_its = |step: &Step| matches!(step, Step::Demote { block: one, .. } | Step::Drop { block: one, .. } if *one == block);

@@ -93,7 +93,7 @@ impl Below {
         self.order(from, Order::Pass { key: label.into(), accessed_us })
     }
 
-    /// What finds no room to wait stays until it is the oldest there.
+    /// A block whose removal finds no room to wait stays until it is the oldest there.
     pub(crate) fn remove(&self, label: Label, from: Tier) {
         if let Some(one) = self.attached.get(number_of(from)) {
             // Also before a tier that works again is used again.
@@ -108,8 +108,8 @@ impl Below {
         taken
     }
 
-    /// What was ordered may be done: no reference that it follows from is on its way any more, as
-    /// far as known.
+    /// Orders may be done: no reference that they follow from is on its way any more, as far as
+    /// known.
     pub(crate) fn release_orders(&self) {
         self.attached.iter().for_each(Attached::release);
     }
@@ -131,7 +131,7 @@ impl Below {
 
 /// Tier 2 is the first that is attached.
 pub(super) fn tier_of(number: usize) -> Tier {
-    Tier(number as u8 + 2)
+    Tier::at(number + 1)
 }
 
 fn number_of(tier: Tier) -> usize {

@@ -17,6 +17,9 @@ pub const FRAMES_TOTAL_MAX: u64 = 1 << 28;
 pub struct Tier(pub u8);
 
 impl Tier {
+    /// The one with the application.
+    pub const NEAREST: Self = Self(1);
+
     /// The next tier away from the application.
     pub fn below(self) -> Self {
         Self(self.0 + 1)

@@ -78,7 +78,7 @@ impl Ulc {
     /// A client that shares the tiers below `own` with others. `own` is at least 1, and a tier of
     /// `sizes`.
     pub fn with_own(sizes: Sizes, own: Tier) -> Self {
-        assert!(own >= Tier(1) && own < sizes.out(), "C1: the nearest tier is a client's own");
+        assert!(own >= Tier::NEAREST && own < sizes.out(), "C1: the nearest tier is a client's own");
         let stack = Stack::new(sizes.out());
         // U4.
         let entries_max = sizes.total().saturating_mul(2);
@@ -127,7 +127,7 @@ impl Ulc {
             return Retrieval { from, keep };
         }
         let Some((_, slot)) = found else { return Retrieval { from, keep: out } };
-        let mut keep = Tier(1);
+        let mut keep = Tier::NEAREST;
         while keep < out && slot < self.yardstick(keep) {
             keep = keep.below();
         }

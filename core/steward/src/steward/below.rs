@@ -14,7 +14,7 @@ use pantler_policy::Handle;
 use super::Steward;
 use crate::decision::{Decision, Rule};
 use crate::placement::Tier;
-use crate::tiers::{Destination, Hierarchy, Leaving, NEAREST, Sought, Tiers, WayDown};
+use crate::tiers::{Destination, Hierarchy, Leaving, Sought, Tiers, WayDown};
 use crate::{Access, Action, Block, FileId, Frame, Kept, Label, Options, OptionsError, OwnerId, Version};
 
 impl Steward {
@@ -145,7 +145,7 @@ impl Steward {
                     }
                     _ => {}
                 }
-                if let Some(keep) = keep.filter(|&keep| keep > NEAREST) {
+                if let Some(keep) = keep.filter(|&keep| keep > Tier::NEAREST) {
                     self.log_placing(block, Some(owner), Rule::Passes, Some(keep));
                 }
             } else {
@@ -198,7 +198,7 @@ impl Steward {
         self.order();
         let rule = match destination {
             Destination::None => return None,
-            Destination::Down(label) => return Some(Kept { label, tier: NEAREST, accessed_us: 0 }),
+            Destination::Down(label) => return Some(Kept { label, tier: Tier::NEAREST, accessed_us: 0 }),
             Destination::Void => Rule::Void,
             Destination::Unwanted => Rule::Unwanted,
             Destination::Closed => Rule::TierClosed,
@@ -233,7 +233,8 @@ impl Steward {
                 }
                 continue;
             };
-            let Action::Drop { block, frame, to: Some(Kept { label, tier: NEAREST, .. }) } = action else {
+            let Action::Drop { block, frame, to: Some(Kept { label, tier: Tier::NEAREST, .. }) } = action
+            else {
                 return Some(action);
             };
             let tiers = self.tiers.as_mut()?;
@@ -250,7 +251,7 @@ impl Steward {
         if !self.log.is_on() {
             return;
         }
-        let to = to.filter(|&tier| self.tiers.as_ref().is_some_and(|tiers| tiers.is_tier(tier)));
+        let to = to.and_then(|tier| self.tiers.as_ref()?.within(tier));
         self.log.push(Decision {
             sequence: 0,
             victim: block,

@@ -33,7 +33,7 @@ impl Independent {
     /// Clients under one policy, the tiers behind them under another. `None` where a policy must
     /// know the future.
     pub fn new(sizes: &Sizes, clients: u16, near: Spec, far: Spec) -> Option<Self> {
-        let first = cache(near, sizes.of(Tier(1)))?;
+        let first = cache(near, sizes.of(Tier::NEAREST))?;
         let servers = sizes.iter().skip(1).map(|(_, frames)| cache(far, frames));
         let clients = (0..clients).map(|_| first.clone()).collect();
         Some(Self { clients, servers: servers.collect::<Option<_>>()? })
@@ -43,7 +43,7 @@ impl Independent {
 impl Protocol for Independent {
     fn reference(&mut self, client: Client, block: Handle, steps: &mut Vec<Step>) -> Retrieval {
         let path = self.clients[client.index()..].iter_mut().take(1).chain(&mut self.servers);
-        let mut tier = Tier(1);
+        let mut tier = Tier::NEAREST;
         for cache in path {
             let (hit, victim) = cache.reference(block);
             steps.extend(victim.map(|block| Step::Drop { block, from: tier }));
@@ -52,7 +52,7 @@ impl Protocol for Independent {
             }
             tier = tier.below();
         }
-        Retrieval { from: tier, keep: Tier(1) }
+        Retrieval { from: tier, keep: Tier::NEAREST }
     }
 
     fn validate(&self) {

@@ -20,9 +20,6 @@ use super::tally::{Ran, Tally};
 use crate::allocation::{Called, Sharing};
 use crate::control::{owner_id, owner_names};
 
-/// Memory.
-const NEAREST: Tier = Tier(1);
-
 /// A steward over lower tiers.
 #[derive(Clone, Debug)]
 pub struct Mounted {
@@ -78,7 +75,7 @@ impl Mounted {
         let access = self.steward.access(owner, block);
         assert!(access != Access::Full, "nothing is pinned between references");
         self.obey(done);
-        let mut served = NEAREST;
+        let mut served = Tier::NEAREST;
         while let Some((wanted, from)) = self.fetches.pop_front() {
             let found = self.retrieve(wanted, from, done);
             if wanted == block {
@@ -148,7 +145,7 @@ fn label(block: Block) -> Label {
 
 /// What tallies count of a reference and what followed from it.
 fn told(block: Block, served: Tier, out: Tier, done: &[Action], steps: &mut Vec<Step>) -> Retrieval {
-    let mut keep = NEAREST;
+    let mut keep = Tier::NEAREST;
     // Tallies do not look at blocks.
     let number = 0;
     for action in done {
@@ -159,7 +156,7 @@ fn told(block: Block, served: Tier, out: Tier, done: &[Action], steps: &mut Vec<
                 steps.extend(above.map(|from| Step::Demote { block: number, from }));
             }
             Action::Put { to, .. } if served == out => keep = to.tier,
-            Action::Put { to, .. } if served == NEAREST => {
+            Action::Put { to, .. } if served == Tier::NEAREST => {
                 steps.push(Step::Place { block: number, into: to.tier });
             }
             Action::Pass { from, .. } => steps.push(Step::Demote { block: number, from }),
@@ -180,7 +177,7 @@ pub(super) fn run(
     passing: Passing,
     warm_up: u64,
 ) -> Result<Ran, ProtocolError> {
-    let mut mounted = Mounted::new(sharing.options(sizes.of(NEAREST)), sizes, passing)?;
+    let mut mounted = Mounted::new(sharing.options(sizes.of(Tier::NEAREST)), sizes, passing)?;
     let unknown = mounted.advise(|steward| sharing.control.apply(trace, steward), &mut Vec::new())?;
     let called = Called::new(trace, sharing);
     let (mut tally, mut owners) = (Tally::default(), vec![Tally::default(); owner_names(trace).len()]);

@@ -56,7 +56,7 @@ impl Tally {
         self.requests += 1;
         if retrieval.from < out {
             self.hits[retrieval.from.index()] += 1;
-        } else if retrieval.keep > Tier(1) && retrieval.keep < out {
+        } else if retrieval.keep > Tier::NEAREST && retrieval.keep < out {
             self.placements[retrieval.keep.index()] += 1;
         }
         for step in steps {

@@ -102,7 +102,7 @@ pub struct UlcClients {
 }
 
 /// Tier 1 belongs to each client alone.
-const OWN: Tier = Tier(1);
+const OWN: Tier = Tier::NEAREST;
 
 impl UlcClients {
     /// That many clients, each with a first tier of the first size; the other tiers exist once.

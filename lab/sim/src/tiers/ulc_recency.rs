@@ -73,7 +73,7 @@ impl UlcRecency {
     /// A client of tiers of those sizes.
     pub fn new(sizes: Sizes) -> Self {
         let mut ulc = Ulc::new(sizes.clone());
-        let (first, last) = (Tier(1), Tier::at(sizes.tiers() - 1));
+        let (first, last) = (Tier::NEAREST, Tier::at(sizes.tiers() - 1));
         let share = |frames: u32| (u64::from(frames) * WINDOW_PERCENT / 100).max(1) as u32;
         let window = match sizes.of(first) {
             frames if frames > 1 && last > first => share(frames),
@@ -144,7 +144,7 @@ impl UlcRecency {
 impl Protocol for UlcRecency {
     fn reference(&mut self, _: Client, block: Handle, steps: &mut Vec<Step>) -> Retrieval {
         self.now += 1;
-        let (first, last) = (Tier(1), self.last());
+        let (first, last) = (Tier::NEAREST, self.last());
         let mut retrieval = self.ulc.plan(block);
         let (windowed, nursed) = (self.window.remove(block), self.nursery.remove(block));
         if windowed {
@@ -175,7 +175,7 @@ impl Protocol for UlcRecency {
         self.ulc.validate();
         self.window.validate();
         self.nursery.validate();
-        let (first, last) = (Tier(1), self.last());
+        let (first, last) = (Tier::NEAREST, self.last());
         let borrowed = |tier| match (tier == first, tier == last) {
             (true, true) => self.window.len() + self.nursery.len(),
             (true, false) => self.window.len(),

@@ -262,10 +262,10 @@ impl Unified {
 
     fn demote(&mut self, client: Client, block: Handle, steps: &mut Vec<Step>) {
         if self.second.is_none() {
-            steps.push(Step::Drop { block, from: Tier(1) });
+            steps.push(Step::Drop { block, from: Tier::NEAREST });
             return;
         }
-        steps.push(Step::Demote { block, from: Tier(1) });
+        steps.push(Step::Demote { block, from: Tier::NEAREST });
         let share = self.ghosts.get_mut(client.index()).map_or(Share::WHOLE, |ghosts| {
             ghosts.demoted.reference(block);
             ghosts.share(ghosts.demoted_hits)
@@ -277,7 +277,7 @@ impl Unified {
 
 impl Protocol for Unified {
     fn reference(&mut self, client: Client, block: Handle, steps: &mut Vec<Step>) -> Retrieval {
-        let keep = Tier(1);
+        let keep = Tier::NEAREST;
         if self.clients[client.index()].holds(block) {
             self.clients[client.index()].reference(block);
             return Retrieval { from: keep, keep };
