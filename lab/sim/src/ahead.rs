@@ -9,8 +9,8 @@ use pantler_steward::{Access, Action, Block, FRAMES_MAX, FileId, Lookahead, Opti
 use pantler_trace::Prepared;
 
 use crate::allocation::SharedError;
-use crate::demand::BATCH;
-use crate::outcome::{Outcome, Tally};
+use crate::demand::{BATCH, Demand, drive};
+use crate::outcome::Outcome;
 use crate::watch::Watch;
 
 /// What is looked ahead.
@@ -45,34 +45,45 @@ pub fn simulate_ahead(
     frames: u32,
     warm_up: u64,
     watch: &Watch,
-    mut seen: impl FnMut(u32),
+    seen: impl FnMut(u32),
 ) -> Result<(Outcome, LookedAhead), SharedError> {
     let Ahead { lookahead, window } = ahead;
     // No more blocks can come in than are referenced and looked ahead, and policies that count by
     // frames would cost memory without bound.
     let blocks = (trace.requests().len() as u64).saturating_mul(2 * u64::from(window) + 2);
     let frames = u64::from(frames).min(blocks).clamp(1, FRAMES_MAX.into()) as u32;
-    let mut steward =
-        Steward::new(Options { lookahead, window, common_policy: spec, ..Options::new(frames) })?;
-    let mut tally = Tally::new(trace, warm_up);
-    let mut missed = Vec::with_capacity(BATCH);
-    let mut sum = 0;
+    let steward = Steward::new(Options { lookahead, window, common_policy: spec, ..Options::new(frames) })?;
     let ids = trace.requests();
-    for (batch, start) in ids.chunks(BATCH).zip((0..).step_by(BATCH)) {
-        missed.clear();
-        for (at, &id) in (0..).zip(batch) {
-            let block = trace.block_of(id);
-            if !is_hit(&mut steward, Block::new(FileId(block.file.into()), block.index)) {
-                missed.push(at);
+    let mut cache = Looking { trace, steward, rooms: 0, seen };
+    let outcome = drive(trace, ids, warm_up, watch, &mut cache)?;
+    let room = if ids.is_empty() { 0.0 } else { cache.rooms as f64 / ids.len() as f64 };
+    Ok((outcome, LookedAhead { looked: cache.steward.looked(), room }))
+}
+
+/// A cache that looks ahead.
+struct Looking<'a, S> {
+    trace: &'a Prepared,
+    steward: Steward,
+    /// Sizes of the waiting room, over all references.
+    rooms: u64,
+    seen: S,
+}
+
+impl<S: FnMut(u32)> Demand for Looking<'_, S> {
+    fn batch(&mut self, ids: &[u32], count: usize, missed: &mut [u32; BATCH]) -> usize {
+        let mut misses = 0;
+        for (at, &id) in (0..).zip(&ids[..count]) {
+            let block = self.trace.block_of(id);
+            if !is_hit(&mut self.steward, Block::new(FileId(block.file.into()), block.index)) {
+                missed[misses] = at;
+                misses += 1;
             }
-            sum += u64::from(steward.waiting_max());
-            seen(steward.waiting_max());
+            let room = self.steward.waiting_max();
+            self.rooms += u64::from(room);
+            (self.seen)(room);
         }
-        tally.batch(start..start + batch.len(), &missed);
-        watch.advance(batch.len())?;
+        misses
     }
-    let room = if ids.is_empty() { 0.0 } else { sum as f64 / ids.len() as f64 };
-    Ok((tally.finish(), LookedAhead { looked: steward.looked(), room }))
 }
 
 /// One reference, and all that is fetched because of it.

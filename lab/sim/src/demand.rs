@@ -21,7 +21,7 @@ pub(crate) fn drive(
     words: &[u32],
     warm_up: u64,
     watch: &Watch,
-    mut cache: impl Demand,
+    cache: &mut impl Demand,
 ) -> Result<Outcome, Stopped> {
     let mut tally = Tally::new(trace, warm_up);
     let mut missed = [0; BATCH];

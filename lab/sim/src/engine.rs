@@ -80,7 +80,7 @@ impl Visitor for Run<'_> {
 
 impl Run<'_> {
     /// All references of the trace to a cache.
-    fn refer(self, cache: impl Demand) -> Result<Outcome, Stopped> {
-        drive(self.trace, self.trace.requests(), self.warm_up, self.watch, cache)
+    fn refer(self, mut cache: impl Demand) -> Result<Outcome, Stopped> {
+        drive(self.trace, self.trace.requests(), self.warm_up, self.watch, &mut cache)
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn run(
     let next_uses = next_uses(trace, watch)?;
     let length = u32::try_from(next_uses.len()).expect("a prepared trace counts its references in 32 bits");
     let min = Min::new(frames, length, policy == Offline::MinWithBypass);
-    drive(trace, next_uses, warm_up, watch, Foretold { min, now: 0 })
+    drive(trace, next_uses, warm_up, watch, &mut Foretold { min, now: 0 })
 }
 
 /// The next uses of a trace, computed by the first that asks.
