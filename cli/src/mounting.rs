@@ -129,7 +129,7 @@ pub struct Tiers {
     /// and again for others; without it PANTLER_TIER_PASSWORD
     #[arg(long = "tier-password-file", value_name = "[HOST:PORT=]FILE")]
     pub password_files: Vec<PathBuf>,
-    /// File with a secret that all who share the tier know, and the tier does not
+    /// File with a secret that all mounts of the tier know, and the tier does not
     #[arg(long = "tier-secret-file", value_name = "FILE")]
     pub secret_file: Option<PathBuf>,
     /// What blocks are protected with there: checksum; with a secret mac or encrypt

@@ -401,10 +401,10 @@ impl Cache {
         }
     }
 
-    /// One reference. The steward decides, and what it decided is carried out. A miss is demanded with up to `run` blocks, if the
-    /// caller is going to [fetch](Self::fetch_run) it by itself. Gives also the pages to fetch
-    /// where they are missing. `None` when what was fetched because of the reference replaced its
-    /// block.
+    /// One reference. The steward decides, and what it decided is carried out. A miss is demanded
+    /// with up to `run` blocks, if the caller is going to [fetch](Self::fetch_run) it by itself.
+    /// Gives also the pages to fetch where they are missing. `None` when what was fetched because
+    /// of the reference replaced its block.
     pub(crate) fn access(
         &self,
         frames: &mut Frames,

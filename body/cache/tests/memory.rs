@@ -21,8 +21,8 @@ impl Source for Zeros {
     }
 }
 
-/// Memory that the process uses: pages of its program are not the cache's, nor is what the allocator
-/// keeps of freed tables.
+/// Memory that the process uses: pages of its program are not the cache's, nor are freed tables
+/// that the allocator keeps.
 fn resident_bytes() -> u64 {
     // SAFETY: it gives free pages of the heap back.
     unsafe { libc::malloc_trim(0) };

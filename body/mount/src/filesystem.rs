@@ -41,9 +41,9 @@ const CAPABILITIES: &[InitFlags] = &[
     InitFlags::FUSE_CACHE_SYMLINKS,
 ];
 
-/// What the kernel reads around a fault of a mapping, and ahead of one that goes on: nothing else
-/// reads ahead there. It knows nothing of what the mount holds, and asks for it again. Measured: see
-/// docs/decisions/0088-mappings-read-little-around-faults.md.
+/// Bytes that the kernel reads around a fault of a mapping, and ahead of one that goes on: nothing
+/// else reads ahead there. The kernel knows nothing of the blocks in the cache, and asks for them
+/// again. Measured: docs/decisions/0088-mappings-read-little-around-faults.md.
 const AROUND_FAULT_BYTES: u32 = 32 << 10;
 
 /// Listings with attributes.

@@ -15,8 +15,8 @@ use pantler_steward::{Allocation, PolicyName, Revocation};
 const MIB: u64 = 1 << 20;
 
 /// A program that does what it is told. It is foolish: it reads a piece again and again, then the
-/// next one (ReadN of the paper), which MRU drops while it is wanted. What another rereads beside it
-/// is in an order that no lookahead knows: blocks fetched in time are no misses.
+/// next one (ReadN of the paper), which MRU drops while it is wanted. The other program rereads in
+/// an order that no lookahead knows: blocks fetched in time are no misses.
 const SCRIPT: &str = r"
 import os, sys
 file = os.open(sys.argv[1], os.O_RDONLY)

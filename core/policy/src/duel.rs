@@ -13,8 +13,8 @@
 //! comes to hold the same as it misses. Linux is followed at first.
 //!
 //! R1  Resident handles are on `recency`. Those that the followed one does not hold are on `extra`.
-//! R2  A ghost is a handle that is not resident, and that one of the two holds or remembers, or that
-//!     is on `doubtful`: it is forgotten soon, unless it is referenced.
+//! R2  A ghost is a handle that is not resident, and that one of the two holds or remembers, or
+//!     that is on `doubtful`: it is forgotten soon, unless it is referenced.
 //! R3  The lead is at most the share of the frames.
 //!
 //! Between two changes the cache misses at most once for each miss of the followed one, and once

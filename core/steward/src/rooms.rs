@@ -56,8 +56,8 @@
 //!   stream it brings the pages after them in the block, too. In V6 a stream goes on at the page at
 //!   which its last reference ended, or at the page before.
 //!
-//! * V11 A reference to some pages of a block that goes on where the last one of its stream ended in
-//!   that block is the same use of it: the policy of the common owner is not told.
+//! * V11 A reference to some pages of a block that goes on where the last one of its stream ended
+//!   in that block is the same use of it: the policy of the common owner is not told.
 //!
 //! V8 bounds what is read in vain: the credit, and one in 256 of the blocks that had to be read.
 //!

@@ -1,4 +1,4 @@
-//! A duel between two naive caches: who is ahead is counted, and the cache follows.
+//! A duel between two naive caches: the lead of one is counted, and the cache follows it.
 
 use pantler_policy::Handle;
 
