@@ -17,21 +17,25 @@
 //!     `out`.
 //! R2  Ghosts are no more than `out` x frames; after a resize that shrinks, each verb that makes
 //!     one forgets four at most.
+//! R3  Times are numbers of 32 bits that start again: a life ends at most 2^30 references from now.
 //!
 //! Paper: Zhou, Philbin and Li, The Multi-Queue Replacement Algorithm for Second Level Buffer
 //! Caches, USENIX 2001. Differences: the life time is a parameter in multiples of the frames; the
 //! paper watches the distances between references and takes their peak, which lies beyond the
-//! number of frames of the cache above.
+//! number of frames of the cache above. Counts end at 255: the last of eight queues begins at 128.
 //! Defaults: `queues=8,life=2.0,out=4.0`.
 
 use alloc::vec::Vec;
 
-use crate::parameters::{parameters, share_of};
+use crate::parameters::{parameters, part_of, share_of};
 use crate::prefetch::prefetch;
 use crate::{Forgotten, Handle, Links, List, Online, Policy};
 
-/// Queues that counts of 32 bits can tell apart.
-const QUEUES_MAX: usize = 32;
+/// Queues that counts of 8 bits can tell apart.
+const QUEUES_MAX: usize = 8;
+
+/// The longest life (R3).
+const LIFE_MAX: u32 = 1 << 30;
 
 /// The mark of ghosts. Marks of residents are their queues.
 const GHOST: u8 = 255;
@@ -40,7 +44,7 @@ parameters! {
     /// Parameters of [`Mq`].
     pub struct MqParameters {
         /// Queues of residents.
-        "queues" => queues: u8 = 8, 1..=32;
+        "queues" => queues: u8 = 8, 1..=8;
         /// References until a handle without any comes down a queue, in multiples of the frames.
         "life" => life: f64 = 2.0, 0.0..=1e6;
         /// Ghosts at most, in multiples of the frames.
@@ -48,21 +52,23 @@ parameters! {
     }
 }
 
+/// What is known of a handle, a ghost too. Packed, because ghosts are four times as many as residents.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(packed)]
 struct Entry {
     /// The time after which it comes down.
-    end: u64,
-    count: u32,
+    end: u32,
+    count: u8,
 }
 
 /// Multi-queue.
 #[derive(Clone, Debug)]
 pub struct Mq {
     parameters: MqParameters,
-    life: u64,
+    life: u32,
     ghosts_max: u32,
-    /// References so far.
-    now: u64,
+    /// References so far (R3).
+    now: u32,
     resident: u32,
     queues: [List; QUEUES_MAX],
     ghosts: List,
@@ -72,14 +78,14 @@ pub struct Mq {
 
 impl Mq {
     fn measure(&mut self, frames: u32) {
-        self.life = (f64::from(frames) * self.parameters.life) as u64;
+        self.life = part_of(frames, self.parameters.life).min(LIFE_MAX);
         self.ghosts_max = share_of(frames, self.parameters.out);
     }
 
     /// At the back of the queue for its count, with a new life.
     #[inline]
     fn enqueue(&mut self, links: &mut Links, handle: Handle) {
-        let end = self.now + self.life;
+        let end = self.now.wrapping_add(self.life);
         let entry = &mut self.entries[handle as usize];
         entry.end = end;
         let queue = (entry.count.ilog2() as u8).min(self.parameters.queues - 1);
@@ -94,8 +100,8 @@ impl Mq {
         for queue in 1..self.parameters.queues {
             let Some(front) = self.queues[usize::from(queue)].front() else { continue };
             let entry = &mut self.entries[front as usize];
-            if entry.end < self.now {
-                entry.end = self.now + self.life;
+            if self.now.wrapping_sub(entry.end).cast_signed() > 0 {
+                entry.end = self.now.wrapping_add(self.life);
                 self.queues[usize::from(queue)].remove(links, front);
                 self.queues[usize::from(queue - 1)].push_back(links, front);
                 links.set_mark(front, queue - 1);
@@ -133,10 +139,10 @@ impl Online for Mq {
 impl Policy for Mq {
     #[inline]
     fn hit(&mut self, links: &mut Links, handle: Handle) {
-        self.now += 1;
+        self.now = self.now.wrapping_add(1);
         self.queue(links, handle).remove(links, handle);
-        let count = &mut self.entries[handle as usize].count;
-        *count = count.saturating_add(1);
+        let entry = &mut self.entries[handle as usize];
+        entry.count = entry.count.saturating_add(1);
         self.enqueue(links, handle);
         self.adjust(links);
     }
@@ -144,14 +150,14 @@ impl Policy for Mq {
     #[inline]
     fn insert(&mut self, links: &mut Links, handle: Handle) {
         self.reserve(links.capacity());
-        self.now += 1;
+        self.now = self.now.wrapping_add(1);
         self.resident += 1;
         let known = links.is_linked(handle);
         if known {
             self.ghosts.remove(links, handle);
         }
-        let count = &mut self.entries[handle as usize].count;
-        *count = if known { count.saturating_add(1) } else { 1 };
+        let entry = &mut self.entries[handle as usize];
+        entry.count = if known { entry.count.saturating_add(1) } else { 1 };
         self.enqueue(links, handle);
         self.adjust(links);
     }
