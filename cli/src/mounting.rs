@@ -316,19 +316,19 @@ impl TierWish {
             authority: self.authority.clone(),
             origin_name: self.origin_name.clone(),
             index_bytes_max: self.index.map(|size| size.bytes()),
-            seal: seal("tier", self.protect.as_deref(), self.secret_file.as_deref())?,
+            seal: seal(self.protect.as_deref(), self.secret_file.as_deref())?,
         })
     }
 }
 
-/// How blocks are protected, by two options that begin with `--` and `whose`.
-pub fn seal(whose: &str, protect: Option<&str>, secret_file: Option<&Path>) -> Result<Seal, ControlError> {
+/// How blocks are protected, by `--tier-protect` and `--tier-secret-file`.
+fn seal(protect: Option<&str>, secret_file: Option<&Path>) -> Result<Seal, ControlError> {
     let secret = match secret_file {
         Some(file) => Some(Secret::new(read_secret_file(file).map_err(refused)?.as_bytes())),
         None => None,
     };
     let refuse = |how: &str, what: &str| {
-        let text = format!("--{whose}-protect {how}: expected {what}--{whose}-secret-file with it");
+        let text = format!("--tier-protect {how}: expected {what}--tier-secret-file with it");
         Err(ControlError::invalid(text))
     };
     match (protect, secret) {
@@ -338,14 +338,6 @@ pub fn seal(whose: &str, protect: Option<&str>, secret_file: Option<&Path>) -> R
         (Some(how), None) => refuse(how, ""),
         (Some(how), Some(_)) => refuse(how, "no "),
     }
-}
-
-/// Where the files of a server's origin are.
-pub fn origin(origin: &Path, words: &Store) -> Result<Place> {
-    Ok(match StoreWish::new(origin, words)? {
-        Some(store) => store.place()?,
-        None => Place::from(folder(origin, "origin")?),
-    })
 }
 
 impl Wish {

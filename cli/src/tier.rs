@@ -4,17 +4,16 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use pantler_control::Size;
 use pantler_tier::read_secret;
-use pantler_tier::serve::{InlineOptions, ServeOptions, Server};
+use pantler_tier::serve::{ServeOptions, Server};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use crate::passwords::{PASSWORD, refused};
-use crate::{mounting, output, values};
+use crate::{output, values};
 
 /// Keep blocks for several mounts.
 #[derive(Debug, Args)]
@@ -53,48 +52,9 @@ struct Serve {
     /// Most connections at a time
     #[arg(long, value_name = "COUNT", default_value = "1024")]
     clients: usize,
-    /// Read what is not here from this directory or object store: clients need not
-    #[arg(long, value_name = "ORIGIN")]
-    origin: Option<PathBuf>,
-    /// What clients call the origin, if they do (--tier-origin)
-    #[arg(long, value_name = "NAME", requires = "origin")]
-    origin_name: Option<String>,
-    /// File with the secret of the clients (--tier-secret-file), readable by you alone
-    #[arg(long, value_name = "FILE", requires = "origin")]
-    origin_secret_file: Option<PathBuf>,
-    /// What clients protect blocks with (--tier-protect)
-    #[arg(long, value_name = "HOW", value_parser = ["checksum", "mac", "encrypt"], requires = "origin")]
-    origin_protect: Option<String>,
-    /// Blocks that are read from the origin at a time
-    #[arg(long, value_name = "COUNT", default_value = "8")]
-    origin_readers: usize,
-    /// How long a client waits for the origin before it is told that a block is not here, in
-    /// milliseconds; less than its own --tier-timeout
-    #[arg(long, value_name = "MS", default_value = "150",
-          value_parser = |text: &str| values::whole(text, 1..=60_000_u32))]
-    origin_wait: u32,
-    #[command(flatten)]
-    store: mounting::Store,
     /// Say where it listens as one JSON object
     #[arg(long)]
     json: bool,
-}
-
-impl Serve {
-    fn inline(&self) -> Result<Option<InlineOptions>> {
-        let Some(origin) = &self.origin else { return Ok(None) };
-        Ok(Some(InlineOptions {
-            name: self.origin_name.clone(),
-            seal: mounting::seal(
-                "origin",
-                self.origin_protect.as_deref(),
-                self.origin_secret_file.as_deref(),
-            )?,
-            readers: self.origin_readers,
-            wait: Duration::from_millis(self.origin_wait.into()),
-            ..InlineOptions::new(mounting::origin(origin, &self.store)?)
-        }))
-    }
 }
 
 /// The message about a server that is ready.
@@ -103,7 +63,6 @@ struct Record {
     listen: SocketAddr,
     metrics: Option<SocketAddr>,
     memory_bytes: u64,
-    origin: Option<String>,
     tls: bool,
     password: bool,
     pid: u32,
@@ -114,8 +73,7 @@ impl Record {
         let memory = Size::new(self.memory_bytes).rounded();
         let metrics =
             self.metrics.map_or_else(String::new, |at| format!(", counters at http://{at}/metrics"));
-        let origin = self.origin.as_ref().map_or_else(String::new, |origin| format!(", origin {origin}"));
-        format!("listening on {}, {memory} of memory{origin}{metrics}\n", self.listen)
+        format!("listening on {}, {memory} of memory{metrics}\n", self.listen)
     }
 }
 
@@ -128,12 +86,10 @@ pub fn tier(words: &Tier) -> Result<()> {
         password,
         metrics: serve.metrics,
         clients_max: serve.clients,
-        inline: serve.inline()?,
         ..ServeOptions::new(serve.listen, serve.memory.bytes())
     };
     if options.password.is_none() && !serve.listen.ip().is_loopback() {
-        let files = if options.inline.is_some() { ", and the files of the origin" } else { "" };
-        tracing::warn!("no password: whoever reaches {} reads and changes all blocks{files}", serve.listen);
+        tracing::warn!("no password: whoever reaches {} reads and changes all blocks", serve.listen);
     }
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -144,7 +100,6 @@ pub fn tier(words: &Tier) -> Result<()> {
         listen: server.address()?,
         metrics: server.metrics_address(),
         memory_bytes: serve.memory.bytes(),
-        origin: options.inline.as_ref().map(|inline| inline.place.shown().to_string_lossy().into_owned()),
         tls: options.tls.is_some(),
         password: options.password.is_some(),
         pid: std::process::id(),

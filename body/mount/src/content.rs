@@ -24,9 +24,9 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use pantler_cache::Cache;
 use pantler_origin::{Attributes, Look, OpenFile, Origin};
 use pantler_steward::FileId;
-use pantler_tier::Stems;
 
 use crate::pages::Pages;
+use crate::stems::Stems;
 
 /// For how long after a change behind the mount more of them are expected (V4).
 const CONTENDED_MS: u64 = 60_000;

@@ -33,7 +33,7 @@
 //! | access lists through all doors | `lists` |
 //! | hints through the socket, statistics | `body` |
 //! | runs and their profiles | `runs` |
-//! | lower tiers | `tiers` |
+//! | lower tiers, and what they call versions of files | `tiers`, `stems` |
 //! | mount points inside their origin | `nesting` |
 //! | mounts that a crash left behind | [`stale`] |
 //! | `/dev/fuse` | [`device`] |
@@ -76,6 +76,7 @@ mod reading;
 mod revoking;
 mod runs;
 pub mod stale;
+mod stems;
 mod tiers;
 mod turns;
 mod wishes;

@@ -9,11 +9,10 @@ use pantler_control::Size;
 use pantler_kernel::memory::Limit;
 use pantler_origin::Origin;
 use pantler_steward::placement::FRAMES_TOTAL_MAX;
-use pantler_tier::{
-    Place, RemoteOptions, RemoteTier, SSD_BLOCKS_MAX, Seal, SsdTier, Stem, Stems, Tier, TierError,
-};
+use pantler_tier::{Place, RemoteOptions, RemoteTier, SSD_BLOCKS_MAX, Seal, SsdTier, Stem, Tier, TierError};
 
 use crate::content::Shelf;
+use crate::stems::Stems;
 use crate::{MountError, MountOptions};
 
 /// How long orders may take that wait when a mount ends.

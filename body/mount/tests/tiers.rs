@@ -3,7 +3,6 @@
 mod common;
 
 use std::fs;
-use std::io::Read;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -14,9 +13,8 @@ use std::time::{Duration, Instant};
 
 use common::{Fixture, cannot_mount, eventually, pattern};
 use pantler_mount::{Mount, MountOptions};
-use pantler_origin::{Found, Object, Objects, Store, Time};
 use pantler_rig::Net;
-use pantler_tier::serve::{InlineOptions, ServeOptions, Server};
+use pantler_tier::serve::{ServeOptions, Server};
 use pantler_tier::{Place, Seal, Secret};
 
 const BLOCK: usize = 64 << 10;
@@ -31,14 +29,6 @@ struct Served {
 impl Served {
     fn at(listen: &str, memory_bytes: u64) -> Self {
         Self::serving(&ServeOptions::new(listen.parse().unwrap(), memory_bytes))
-    }
-
-    /// Reads what it does not have.
-    fn over(origin: &Path, memory_bytes: u64) -> Self {
-        let mut options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), memory_bytes);
-        let wait = Duration::from_secs(5);
-        options.inline = Some(InlineOptions { wait, ..InlineOptions::new(origin.into()) });
-        Self::serving(&options)
     }
 
     fn serving(options: &ServeOptions) -> Self {
@@ -376,153 +366,6 @@ fn reads_go_on_while_a_tier_is_killed_emptied_and_comes_back() {
     println!("the slowest of all reads took {slowest} ms");
     assert!(slowest < 5_000, "{slowest} ms");
     scan(&path, &bytes);
-}
-
-#[test]
-fn a_server_that_reads_the_origin_saves_its_clients_from_reading_it() {
-    if cannot_mount() {
-        return;
-    }
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let bytes = pattern(12 << 20, 4);
-    fs::write(folder.path().join("f"), &bytes).unwrap();
-    fs::write(folder.path().join("small"), b"short").unwrap();
-    let served = Served::over(folder.path(), 64 << 20);
-    let clients: Vec<Fixture> = (0..2)
-        .map(|_| {
-            Fixture::over(folder.path().to_owned(), |options| {
-                with_tiers(options, 4 << 20, vec![(served.place(), 32 << 20)]);
-                options.tiers.timeout = Duration::from_secs(10);
-            })
-        })
-        .collect();
-    let asked = |client: &Fixture| client.mounted().tiers()[0].hits;
-    eventually("the server knows the origin", || served_knows(&served) >= 2);
-    let before: Vec<u64> = clients.iter().map(read_bytes).collect();
-    for _ in 0..2 {
-        for client in &clients {
-            scan(&client.mnt.join("f"), &bytes);
-        }
-    }
-    for (client, before) in clients.iter().zip(before) {
-        assert_eq!(read_bytes(client) - before, 0, "bytes of its own origin");
-        assert!(asked(client) >= (bytes.len() / BLOCK) as u64 && client.mounted().tiers()[0].failures == 0);
-    }
-    // A file that changes is seen by all, and by the server when it has looked.
-    let changed = pattern(1 << 20, 5);
-    fs::write(folder.path().join("f"), &changed).unwrap();
-    for client in &clients {
-        scan(&client.mnt.join("f"), &changed);
-    }
-    // Without the server they read it themselves, as ever.
-    drop(served);
-    fs::write(folder.path().join("f"), &bytes).unwrap();
-    for client in &clients {
-        scan(&client.mnt.join("f"), &bytes);
-        assert!(read_bytes(client) >= bytes.len() as u64 / 2);
-    }
-}
-
-/// Versions of files that the server knows.
-fn served_knows(served: &Served) -> u64 {
-    use std::io::{Read, Write};
-    let mut stream = std::net::TcpStream::connect(served.address).unwrap();
-    stream.write_all(b"INFO origin\r\nQUIT\r\n").unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    let value = text.lines().find_map(|line| line.strip_prefix("pantler_origin_files:"));
-    value.and_then(|value| value.parse().ok()).unwrap_or(0)
-}
-
-/// Objects of a store that may be listed, and read or not.
-struct Shelf {
-    objects: Arc<Vec<(String, Vec<u8>)>>,
-    may_read: bool,
-    refused: Arc<AtomicUsize>,
-}
-
-impl Shelf {
-    fn found(&self, path: &str) -> std::io::Result<&[u8]> {
-        let found = self.objects.iter().find(|(name, _)| name == path);
-        found.map(|(_, bytes)| &bytes[..]).ok_or(std::io::Error::from_raw_os_error(2))
-    }
-}
-
-impl Objects for Shelf {
-    fn object(&self, path: &str) -> std::io::Result<Object> {
-        let size = self.found(path)?.len() as u64;
-        let modified = Time { seconds: 1, nanoseconds: 0 };
-        Ok(Object { size, modified, tag: Some(format!("{size}")) })
-    }
-
-    fn list(&self, _: &str) -> std::io::Result<Vec<(String, Found)>> {
-        self.objects.iter().map(|(name, _)| Ok((name.clone(), Found::Object(self.object(name)?)))).collect()
-    }
-
-    fn has_below(&self, _: &str) -> std::io::Result<bool> {
-        Ok(false)
-    }
-
-    fn read(
-        &self,
-        path: &str,
-        _: &Object,
-        offset: u64,
-        buffers: &mut [std::io::IoSliceMut<'_>],
-    ) -> std::io::Result<usize> {
-        if !self.may_read {
-            self.refused.fetch_add(1, Ordering::SeqCst);
-            return Err(std::io::Error::from_raw_os_error(13));
-        }
-        (&self.found(path)?[offset as usize..]).read_vectored(buffers)
-    }
-}
-
-#[test]
-fn who_may_not_read_an_object_reads_it_through_the_server() {
-    if cannot_mount() {
-        return;
-    }
-    let objects =
-        Arc::new(vec![("f".to_owned(), pattern(5 << 20, 6)), ("g".to_owned(), pattern(100_000, 7))]);
-    let refused = Arc::new(AtomicUsize::new(0));
-    let place = |may_read| {
-        let shelf = Shelf { objects: Arc::clone(&objects), may_read, refused: Arc::clone(&refused) };
-        pantler_mount::Place::Opened(Arc::new(Store::of(
-            Box::new(shelf),
-            "shelf:",
-            "",
-            Duration::from_secs(1),
-        )))
-    };
-    let mut options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), 64 << 20);
-    let wait = Duration::from_secs(5);
-    options.inline = Some(InlineOptions { wait, ..InlineOptions::new(place(true)) });
-    let served = Served::serving(&options);
-    eventually("the server knows the store", || served_knows(&served) >= 2);
-    let folder = tempfile::tempdir().unwrap();
-    let fixture = Fixture::over(folder.path().to_owned(), |options| {
-        *options = MountOptions {
-            lookahead: options.lookahead,
-            ..MountOptions::new(place(false), options.mountpoint.clone())
-        };
-        with_tiers(options, 4 << 20, vec![(served.place(), 32 << 20)]);
-        options.tiers.timeout = Duration::from_secs(10);
-    });
-    for _ in 0..2 {
-        for (name, bytes) in objects.iter() {
-            scan(&fixture.mnt.join(name), bytes);
-        }
-    }
-    assert_eq!((read_bytes(&fixture), refused.load(Ordering::SeqCst)), (0, 0));
-    // Without the server it may not.
-    drop(served);
-    fixture.mounted().drain_tiers(PATIENCE);
-    let file = fs::File::open(fixture.mnt.join("f")).unwrap();
-    let codes: Vec<i32> = (0..(5 << 20) / BLOCK)
-        .filter_map(|block| file.read_exact_at(&mut [0; 16], (block * BLOCK) as u64).err()?.raw_os_error())
-        .collect();
-    assert!(!codes.is_empty() && codes.iter().all(|code| *code == 13), "{codes:?}");
 }
 
 /// U7: a server that cannot be reached at the start, and has less room than was typed, is known by

@@ -3,8 +3,6 @@
 use std::io;
 use std::path::PathBuf;
 
-use rustix::io::Errno;
-
 /// Something about a tier.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -30,9 +28,6 @@ pub enum TierError {
         /// What it may take.
         room: u64,
     },
-    /// An origin that a server is to read.
-    #[error(transparent)]
-    Origin(#[from] pantler_origin::OriginError),
     /// A tier elsewhere. Without secrets.
     #[error("tier {name}: {reason}")]
     Remote {
@@ -49,11 +44,4 @@ pub enum TierError {
         /// The limit.
         timeout_ms: u64,
     },
-}
-
-/// Whether an error of an origin says that there is no such file any more, or another kind of file
-/// by now.
-pub(crate) fn is_gone(error: &io::Error) -> bool {
-    let gone = [Errno::NOENT, Errno::NOTDIR, Errno::ISDIR, Errno::LOOP, Errno::INVAL, Errno::STALE];
-    Errno::from_io_error(error).is_some_and(|errno| gone.contains(&errno))
 }

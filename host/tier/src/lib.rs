@@ -2,13 +2,13 @@
 //!
 //! | what | where |
 //! | --- | --- |
-//! | what names a block: the version of its file, and which block | [`Key`], [`Stem`], [`Stems`] |
+//! | what names a block: the version of its file, and which block | [`Key`], [`Stem`] |
 //! | what a block travels in, checked, or encrypted | [`Seal`] |
 //! | what a tier is asked and says | [`Tier`] |
 //! | a file of this machine | [`SsdTier`] |
 //! | Redis, Valkey, a cluster of them, or our own server | [`RemoteTier`] |
 //! | our own server: pure parts | [`wire`], [`store`] |
-//! | our own server: sockets, and an origin that it reads | [`serve`] |
+//! | our own server: sockets | [`serve`] |
 //! | what is typed: `ssd:PATH,SIZE`, `redis://HOST:PORT,SIZE` | [`TierSpec`] |
 //!
 //! [`wire`] and [`store`] perform no I/O and read no clock.
@@ -23,7 +23,6 @@ mod secret_file;
 pub mod serve;
 mod spec;
 mod ssd;
-mod stems;
 pub mod store;
 mod tier;
 pub mod wire;
@@ -35,5 +34,4 @@ pub use seal::{ENVELOPE_BYTES_MAX, Seal, Secret};
 pub use secret_file::{read_secret, read_secret_file};
 pub use spec::{Place, TierSpec};
 pub use ssd::{SSD_BLOCKS_MAX, SsdTier};
-pub use stems::Stems;
 pub use tier::{Given, NEWS_MAX, News, Put, Retrieve, Tier, Wanted};

@@ -9,10 +9,6 @@
 //! buffer and written from the store, so that they are copied by the kernel alone. Between requests
 //! the thread sleeps in `epoll_wait`.
 //!
-//! With an origin ([`InlineOptions`]) what is missing is read by other threads, and the client that
-//! asked is answered when it comes; what was asked after it on the same connection is carried out,
-//! and answered after it.
-//!
 //! Bounds: connections ([`ServeOptions::clients_max`]), a command ([`COMMAND_BYTES_MAX`]), output
 //! that waits ([`OUTPUT_BYTES_MAX`], beyond which a connection is not read from), and the memory of
 //! the store.
@@ -26,7 +22,6 @@
 
 pub(crate) mod command;
 mod connection;
-mod inline;
 mod listing;
 mod metrics;
 mod output;
@@ -39,18 +34,15 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
-use crate::store::{Owner, Store, notices_bytes};
-use crate::{Key, Retrieve, TierError};
+use crate::TierError;
+use crate::store::{Store, notices_bytes};
 use connection::{Connection, State};
-pub use inline::InlineOptions;
-use inline::{Asker, Brought, How, Inline};
 use metrics::Gauges;
 
 /// Longest command: a block of the largest size with its envelope, and room.
@@ -66,8 +58,6 @@ const CONNECTIONS_SHARE: u64 = 32;
 const CONNECTIONS_BYTES_MIN: u64 = 2 * (COMMAND_BYTES_MAX + OUTPUT_BYTES_MAX) as u64;
 /// How long a client may take to authenticate.
 pub const STRANGER_TIME: Duration = Duration::from_secs(10);
-/// Share of the memory that is kept for what is known of an origin.
-const INDEX_SHARE: u64 = 8;
 /// How often the loop looks whether it shall end, in milliseconds.
 const LOOK_MS: u64 = 100;
 /// How long output may take on its way out after the end was asked for.
@@ -79,7 +69,6 @@ const EPOCH_NS: u64 = 1 << 60;
 /// to be read.
 const ROUND_BYTES_MAX: usize = 1 << 20;
 const LISTENER: u64 = u64::MAX;
-const INLINE: u64 = u64::MAX - 1;
 
 /// What can be chosen about a server.
 #[derive(Clone)]
@@ -96,14 +85,12 @@ pub struct ServeOptions {
     pub metrics: Option<SocketAddr>,
     /// Most connections at a time.
     pub clients_max: usize,
-    /// What is read that is not here.
-    pub inline: Option<InlineOptions>,
 }
 
 impl std::fmt::Debug for ServeOptions {
     /// Without the password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { listen, memory_bytes, tls, password, metrics, clients_max, inline } = self;
+        let Self { listen, memory_bytes, tls, password, metrics, clients_max } = self;
         f.debug_struct("ServeOptions")
             .field("listen", listen)
             .field("memory_bytes", memory_bytes)
@@ -111,23 +98,14 @@ impl std::fmt::Debug for ServeOptions {
             .field("password", &password.as_ref().map(|_| "***"))
             .field("metrics", metrics)
             .field("clients_max", clients_max)
-            .field("inline", inline)
             .finish()
     }
 }
 
 impl ServeOptions {
-    /// Without TLS, password, metrics and origin.
+    /// Without TLS, password and metrics.
     pub fn new(listen: SocketAddr, memory_bytes: u64) -> Self {
-        Self {
-            listen,
-            memory_bytes,
-            tls: None,
-            password: None,
-            metrics: None,
-            clients_max: 1024,
-            inline: None,
-        }
+        Self { listen, memory_bytes, tls: None, password: None, metrics: None, clients_max: 1024 }
     }
 }
 
@@ -177,47 +155,10 @@ pub(crate) struct Shared {
     /// Places of the store that commands of one connection looked at in its turn.
     pub(crate) looked: usize,
     pub(crate) port: u16,
-    inline: Option<Inline>,
     last_ns: u64,
 }
 
 impl Shared {
-    /// Asks the origin for what is not here. Says whether an answer will come.
-    fn ask_origin(&mut self, key: &[u8], asker: Asker) -> bool {
-        let Some(inline) = &mut self.inline else { return false };
-        Key::parse(key).is_some_and(|key| inline.ask(key, asker))
-    }
-
-    /// What is counted about the origin, by the names that `INFO` has for it.
-    fn origin(&self) -> [(&'static str, u64); 10] {
-        let none = inline::Counts::default();
-        let counts = self.inline.as_ref().map_or(&none, Inline::counts);
-        let (files, left_out) = self.inline.as_ref().map_or((0, 0), Inline::files);
-        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        [
-            ("pantler_origin_files", files),
-            ("pantler_origin_left_out", left_out),
-            ("pantler_origin_walks", of(&counts.walks)),
-            ("pantler_origin_reads", of(&counts.reads)),
-            ("pantler_origin_read_bytes", of(&counts.read_bytes)),
-            ("pantler_origin_joined", of(&counts.joined)),
-            ("pantler_origin_absent", of(&counts.absent)),
-            ("pantler_origin_failed", of(&counts.failed)),
-            ("pantler_origin_late", of(&counts.late)),
-            ("pantler_origin_refused", of(&counts.refused)),
-        ]
-    }
-
-    /// What the origin sent for a key under which there was nothing.
-    fn brought(&mut self, key: &Key, sealed: &Bytes, asker: &Asker, owner: Owner) {
-        let text = key.to_string();
-        let is_kept = matches!(asker.how, How::Get | How::Retrieve(Retrieve::Keep));
-        if is_kept {
-            let now = self.now();
-            self.store.bring(text.as_bytes(), sealed, owner, now);
-        }
-    }
-
     /// Whether connections hold so much that answers must go before more is asked (M1).
     fn is_short(&self) -> bool {
         self.held_bytes > self.held_bytes_max / 2
@@ -277,16 +218,8 @@ impl Server {
             Some(address) => Some(metrics::Listener::start(address, Arc::clone(&gauges))?),
             None => None,
         };
-        let index_bytes = options.memory_bytes / INDEX_SHARE;
-        let inline = options.inline.as_ref().map(|inline| Inline::start(inline, index_bytes)).transpose()?;
         let mut store_bytes = options.memory_bytes - options.memory_bytes / CONNECTIONS_SHARE;
         store_bytes -= notices_bytes(store_bytes);
-        if let Some(inline) = &inline {
-            store_bytes -= index_bytes;
-            let data = epoll::EventData::new_u64(INLINE);
-            epoll::add(&poll, inline.wake(), data, epoll::EventFlags::IN)
-                .map_err(|error| fail("poll", error.into()))?;
-        }
         Ok(Self {
             listener,
             poll,
@@ -313,7 +246,6 @@ impl Server {
                 flushed: false,
                 looked: 0,
                 port,
-                inline,
                 last_ns: 0,
             },
             gauges,
@@ -372,20 +304,13 @@ impl Server {
             let added = epoll::add(&self.poll, &self.listener, data, epoll::EventFlags::IN);
             self.resting = added.is_err().then(|| Instant::now() + Duration::from_millis(LOOK_MS));
         }
-        let deadline = self.shared.inline.as_ref().and_then(Inline::deadline);
-        let wait = deadline.map_or(longest, |at| at.saturating_duration_since(Instant::now()).min(longest));
-        let wait = if self.next_turn.is_empty() { wait } else { Duration::ZERO };
+        let wait = if self.next_turn.is_empty() { longest } else { Duration::ZERO };
         self.poll(events, wait)?;
-        let mut brought = deadline.is_some_and(|at| at <= Instant::now());
         for event in events.iter() {
             match event.data.u64() {
                 LISTENER => self.accept(),
-                INLINE => brought = true,
                 number => self.serve(number as usize, event.flags),
             }
-        }
-        if brought {
-            self.bring();
         }
         for number in std::mem::take(&mut self.next_turn) {
             if let Some(Some(connection)) = self.connections.get_mut(number) {
@@ -402,20 +327,6 @@ impl Server {
         match epoll::wait(&self.poll, rustix::buffer::spare_capacity(events), Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Answers clients that wait for blocks of the origin.
-    fn bring(&mut self) {
-        let Some(inline) = &mut self.shared.inline else { return };
-        for Brought { asker, key, sealed } in inline.collect() {
-            let Some(Some(connection)) = self.connections.get_mut(asker.number) else { continue };
-            if connection.id() == asker.id {
-                connection.bring(&mut self.shared, &asker, &key, sealed);
-                self.dirty.push_back(asker.number);
-                // The client that asked did this, and may not want to be told so.
-                self.tell_trackers(asker.number);
-            }
         }
     }
 
@@ -487,7 +398,7 @@ impl Server {
             }
             self.shared.connections += 1;
             let id = self.shared.connections;
-            let Ok(mut connection) =
+            let Ok(connection) =
                 Connection::new(stream, id, self.tls.as_ref(), self.shared.password.is_none())
             else {
                 continue;
@@ -502,7 +413,6 @@ impl Server {
                 continue;
             }
             self.shared.connected += 1;
-            connection.number = number;
             self.connections[number] = Some(connection);
         }
     }
@@ -521,9 +431,6 @@ impl Server {
         self.shared.looked = 0;
         if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
             self.round_bytes += connection.serve(&mut self.shared);
-        }
-        if flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
-            connection.hang_up();
         }
         self.round_bytes += connection.waiting_bytes();
         connection.charge(&mut self.shared);
@@ -584,6 +491,7 @@ impl Server {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
     use std::io::{Read, Write};
     use std::net::TcpStream;
 

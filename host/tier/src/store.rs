@@ -283,15 +283,6 @@ impl Store {
         true
     }
 
-    /// Puts a block that was missed and fetched for `asker`, as the youngest; what came meanwhile
-    /// stays.
-    pub fn bring(&mut self, key: &[u8], value: &Bytes, asker: Owner, now: u64) {
-        match self.find(key) {
-            Some(slot) => self.enter(slot, asker, now, Arrival::Kept),
-            None => drop(self.put(key, value.clone(), asker, now, false)),
-        }
-    }
-
     /// Removes a block. Says whether it was there.
     pub fn delete(&mut self, key: &[u8], asker: Owner) -> bool {
         let slot = self.find(key);

@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 
-use super::inline::How;
 use super::session::{Session, Tracking};
 use super::{Shared, listing};
 use crate::Retrieve;
@@ -113,15 +112,6 @@ pub(super) fn execute(
             Reply::Simple("OK")
         }
         _ => unknown(words),
-    }
-}
-
-/// How the origin may be asked for what a command did not find.
-pub(super) fn retrieves(words: &Words<'_>) -> Option<How> {
-    match words {
-        [name, _] if name.eq_ignore_ascii_case(b"GET") => Some(How::Get),
-        [name, _, how] if name.eq_ignore_ascii_case(b"PANTLER.GET") => how_of(how).map(How::Retrieve),
-        _ => None,
     }
 }
 

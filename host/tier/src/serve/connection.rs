@@ -1,6 +1,5 @@
 //! One connection: bytes in, commands, bytes out.
 
-use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -9,12 +8,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::command::{self, SCANNED_MAX, Taken};
-use super::inline::Asker;
 use super::output::Output;
 use super::session::Session;
 use super::{COMMAND_BYTES_MAX, OUTPUT_BYTES_MAX, Shared};
 use crate::wire::{self, Begin, Reply};
-use crate::{ENVELOPE_BYTES_MAX, Key};
 
 /// Room for what arrives first.
 const INPUT_BYTES: usize = 16 << 10;
@@ -28,18 +25,6 @@ const AHEAD_BYTES_MAX: usize = 256 << 10;
 const FAILURES_MAX: u32 = 8;
 /// What may be said before the password: neither long nor much.
 const STRANGER_BYTES_MAX: usize = 8 << 10;
-
-/// Answers that wait for the origin; with more, a connection is not read from.
-const HELD_MAX: usize = 128;
-
-/// An answer that waits for the origin, and what is said after it.
-struct Held {
-    ticket: u64,
-    /// Bytes that it may have.
-    expected: usize,
-    answer: Option<Output>,
-    after: Output,
-}
 
 /// What a connection waits for.
 pub(super) enum State {
@@ -57,9 +42,6 @@ pub(super) struct Connection {
     /// Room for the next command, judging by the one before.
     ahead: usize,
     output: Output,
-    /// Answers that wait, in order; what is said meanwhile stands behind the last one.
-    held: VecDeque<Held>,
-    tickets: u64,
     /// There are commands in the input that wait for room for their answers, or for the next turn.
     stalled: bool,
     /// Others have their turn before this one goes on.
@@ -71,7 +53,6 @@ pub(super) struct Connection {
     charged: usize,
     /// Since when it was seen to be a stranger (M2).
     strange_since: Option<Instant>,
-    pub(super) number: usize,
     session: Session,
 }
 
@@ -97,8 +78,6 @@ impl Connection {
             input: Vec::new(),
             ahead: INPUT_BYTES,
             output: Output::default(),
-            held: VecDeque::new(),
-            tickets: 0,
             stalled: false,
             resting: false,
             reading: true,
@@ -106,13 +85,8 @@ impl Connection {
             ended: false,
             charged: 0,
             strange_since: None,
-            number: usize::MAX,
             session: Session::new(id, known),
         })
-    }
-
-    pub(super) fn id(&self) -> u64 {
-        self.session.id
     }
 
     pub(super) fn stream(&self) -> &TcpStream {
@@ -120,7 +94,7 @@ impl Connection {
     }
 
     pub(super) fn has_output(&self) -> bool {
-        !self.ended && (self.wants_write() || !self.held.is_empty() || self.resting)
+        !self.ended && (self.wants_write() || self.resting)
     }
 
     /// Reads what is there and answers it, without writing. Returns the bytes that were read.
@@ -174,24 +148,20 @@ impl Connection {
         self.resting = false;
     }
 
-    /// Bytes that wait, or will.
+    /// Bytes that wait.
     pub(super) fn waiting_bytes(&self) -> usize {
-        let held = |held: &Held| held.after.len() + held.answer.as_ref().map_or(held.expected, Output::len);
-        self.output.len() + self.held.iter().map(held).sum::<usize>()
+        self.output.len()
     }
 
     /// Whether commands have to wait until answers have gone.
     fn is_backed_up(&self, shared: &Shared) -> bool {
         let waiting = self.waiting_bytes();
-        let is_long = waiting >= OUTPUT_BYTES_MAX || (waiting > 0 && shared.is_short());
-        self.held.len() >= HELD_MAX || is_long
+        waiting >= OUTPUT_BYTES_MAX || (waiting > 0 && shared.is_short())
     }
 
     /// Counts the memory of its buffers (M1).
     pub(super) fn charge(&mut self, shared: &mut Shared) {
-        let held = |held: &Held| held.after.room() + held.answer.as_ref().map_or(0, Output::room);
-        let answers = self.output.room() + self.held.iter().map(held).sum::<usize>();
-        let now = self.input.capacity() + answers;
+        let now = self.input.capacity() + self.output.room();
         shared.held_bytes = shared.held_bytes - self.charged + now;
         self.charged = now;
     }
@@ -222,11 +192,6 @@ impl Connection {
     /// It is over, whatever waits.
     pub(super) fn cut(&mut self) {
         self.ended = true;
-    }
-
-    /// The peer is gone: it waits for no answer of the origin any more.
-    pub(super) fn hang_up(&mut self) {
-        self.ended |= !self.held.is_empty();
     }
 
     /// Answers the whole commands in the input.
@@ -311,12 +276,8 @@ impl Connection {
                 let words: Vec<&[u8]> =
                     words.iter().map(|word| &input[start + word.start..start + word.end]).collect();
                 let reply = command::execute(&mut self.session, shared, &words, None);
-                let waits = reply == Reply::Null && self.ask_origin(shared, &words);
                 drop(words);
                 self.input = input;
-                if waits {
-                    return;
-                }
                 reply
             }
         };
@@ -329,55 +290,9 @@ impl Connection {
         }
     }
 
-    /// Asks the origin for what a command did not find. Says whether the answer waits.
-    fn ask_origin(&mut self, shared: &mut Shared, words: &[&[u8]]) -> bool {
-        let Some(how) = command::retrieves(words) else { return false };
-        self.tickets += 1;
-        let asker = Asker { number: self.number, id: self.session.id, ticket: self.tickets, how };
-        let waits = shared.ask_origin(words[1], asker);
-        if waits {
-            let block = Key::parse(words[1]).map_or(0, |key| key.stem.block_bytes() as usize);
-            let expected = block + ENVELOPE_BYTES_MAX;
-            self.held.push_back(Held {
-                ticket: self.tickets,
-                expected,
-                answer: None,
-                after: Output::default(),
-            });
-        }
-        waits
-    }
-
-    /// An answer that waited has come: the block, or that it is not here.
-    pub(super) fn bring(&mut self, shared: &mut Shared, asker: &Asker, key: &Key, sealed: Option<Bytes>) {
-        if let Some(sealed) = &sealed {
-            shared.brought(key, sealed, asker, self.session.owner);
-        }
-        let news = self.session.news(shared);
-        self.answer_held(asker.ticket, news, &sealed.map_or(Reply::Null, Reply::Bytes));
-    }
-
-    /// An answer that waited has come, with what is told before it.
-    fn answer_held(&mut self, ticket: u64, news: Option<Reply>, reply: &Reply) {
-        let Some(held) = self.held.iter_mut().find(|held| held.ticket == ticket) else { return };
-        let mut answer = Output::default();
-        if let Some(news) = news {
-            answer.push(&news, self.session.protocol);
-        }
-        answer.push(reply, self.session.protocol);
-        held.answer = Some(answer);
-        while let Some(answer) = self.held.front_mut().and_then(|held| held.answer.take()) {
-            self.output.append(answer);
-            if let Some(held) = self.held.pop_front() {
-                self.output.append(held.after);
-            }
-        }
-    }
-
     /// Says something after everything that was said before it.
     fn say(&mut self, reply: &Reply) {
-        let output = self.held.back_mut().map_or(&mut self.output, |held| &mut held.after);
-        output.push(reply, self.session.protocol);
+        self.output.push(reply, self.session.protocol);
     }
 
     /// Tells what others changed, if this connection tracks. Says whether there was anything to
@@ -407,7 +322,7 @@ impl Connection {
     /// What to wait for now.
     pub(super) fn state(&mut self, shared: &Shared) -> State {
         let write = self.wants_write();
-        if self.ended || (self.session.closing && !write && self.held.is_empty()) {
+        if self.ended || (self.session.closing && !write) {
             return State::Ended;
         }
         let read = !self.session.closing && !self.stalled && !self.is_backed_up(shared);

@@ -58,10 +58,6 @@ pub(super) fn info(shared: &Shared, section: Option<&str>) -> String {
                 ("pantler_hung_up", shared.hung_up.to_string()),
             ],
         ),
-        (
-            "Origin",
-            shared.origin().into_iter().map(|(name, value)| (name, value.to_string())).collect::<Vec<_>>(),
-        ),
         ("Replication", vec![("role", "master".to_owned()), ("connected_slaves", "0".to_owned())]),
         ("Cluster", vec![("cluster_enabled", "0".to_owned())]),
         ("Keyspace", vec![("db0", format!("keys={},expires=0,avg_ttl=0", store.len()))]),

@@ -22,7 +22,7 @@ pub(super) struct Gauges {
     values: [AtomicU64; NAMES.len()],
 }
 
-const NAMES: [(&str, &str, &str); 24] = [
+const NAMES: [(&str, &str, &str); 14] = [
     ("pantler_tier_blocks", "gauge", "Blocks kept."),
     ("pantler_tier_used_bytes", "gauge", "Memory charged for blocks."),
     ("pantler_tier_limit_bytes", "gauge", "Most memory for blocks."),
@@ -37,22 +37,11 @@ const NAMES: [(&str, &str, &str); 24] = [
     ("pantler_tier_commands_total", "counter", "Commands."),
     ("pantler_tier_connections_total", "counter", "Connections so far."),
     ("pantler_tier_malformed_total", "counter", "Connections that spoke something else."),
-    ("pantler_tier_origin_files", "gauge", "Versions of files of the origin that are known."),
-    ("pantler_tier_origin_left_out", "gauge", "Files of the origin that memory had no room to know."),
-    ("pantler_tier_origin_walks_total", "counter", "Times that the origin was looked through."),
-    ("pantler_tier_origin_reads_total", "counter", "Blocks read from the origin."),
-    ("pantler_tier_origin_read_bytes_total", "counter", "Bytes of those."),
-    ("pantler_tier_origin_joined_total", "counter", "Askers that shared a read with another one."),
-    ("pantler_tier_origin_absent_total", "counter", "Blocks asked for that the origin does not have."),
-    ("pantler_tier_origin_failed_total", "counter", "Times that the origin failed."),
-    ("pantler_tier_origin_late_total", "counter", "Askers that were told no because it took too long."),
-    ("pantler_tier_origin_refused_total", "counter", "Askers that found no room to wait."),
 ];
 
 impl Gauges {
     pub(super) fn show(&self, shared: &Shared) {
         let (store, counts) = (&shared.store, shared.store.counts());
-        let origin = shared.origin();
         let values = [
             store.len() as u64,
             store.used(),
@@ -69,7 +58,6 @@ impl Gauges {
             shared.connections,
             shared.malformed,
         ];
-        let values = values.into_iter().chain(origin.map(|(_, value)| value));
         for (shown, value) in self.values.iter().zip(values) {
             shown.store(value, Ordering::Relaxed);
         }

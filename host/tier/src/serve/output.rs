@@ -45,24 +45,6 @@ impl Output {
         }
     }
 
-    /// Adds what waits in another one.
-    pub(super) fn append(&mut self, other: Output) {
-        if other.len() == 0 {
-            return;
-        }
-        if other.pieces.is_empty() {
-            return self.tail.extend_from_slice(&other.tail);
-        }
-        if !self.tail.is_empty() {
-            let tail = self.tail.split().freeze();
-            self.queued += tail.len();
-            self.pieces.push_back(tail);
-        }
-        self.queued += other.queued;
-        self.pieces.extend(other.pieces);
-        self.tail = other.tail;
-    }
-
     /// Bytes that wait.
     pub(super) fn len(&self) -> usize {
         self.queued + self.tail.len()
@@ -151,26 +133,6 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
-    }
-
-    #[test]
-    fn what_is_appended_comes_after() {
-        let (mut all, mut expected) = (Output::default(), BytesMut::new());
-        for (number, lengths) in
-            [[3, 20_000], [20_000, 3], [5, 5], [0, 0], [17_000, 17_000]].into_iter().enumerate()
-        {
-            let mut part = Output::default();
-            for length in lengths {
-                let reply = Reply::Bytes(Bytes::from(vec![number as u8; length]));
-                reply.encode(Protocol::Resp3, &mut expected);
-                part.push(&reply, Protocol::Resp3);
-            }
-            all.append(part);
-            assert_eq!(all.len(), expected.len());
-        }
-        let mut sink = Vec::new();
-        all.write_to(&mut sink).unwrap();
-        assert_eq!(sink, expected);
     }
 
     #[test]

@@ -1,12 +1,10 @@
-//! What tiers call versions of files: the same for every client of one origin, and for a server
-//! that reads it itself.
+//! What tiers call versions of files: the same for every mount of one origin.
 
 use pantler_origin::{Look, Tag, Time, Version};
-
-use crate::{Seal, Stem};
+use pantler_tier::{Seal, Stem};
 
 /// How versions of files are called in tiers.
-pub struct Stems {
+pub(crate) struct Stems {
     secret: Option<[u8; 32]>,
     origin_name: Option<String>,
     /// What names an object store.
@@ -18,7 +16,7 @@ impl Stems {
     /// For blocks that `seal` protects. `origin_name` stands for the origin where several machines
     /// see it differently, else the [identity](pantler_origin::Origin::identity) of a store, or the
     /// device of a directory.
-    pub fn new(
+    pub(crate) fn new(
         seal: &Seal,
         origin_name: Option<String>,
         identity: Option<[u8; 16]>,
@@ -28,16 +26,11 @@ impl Stems {
     }
 
     /// The stem of what was looked at. A version that could still change without a trace has none.
-    pub fn of(&self, look: &Look) -> Option<Stem> {
-        self.sized(look, self.block_bytes)
-    }
-
-    /// The same, in blocks of another size.
-    pub(crate) fn sized(&self, look: &Look, block_bytes: u32) -> Option<Stem> {
+    pub(crate) fn of(&self, look: &Look) -> Option<Stem> {
         if !look.settled {
             return None;
         }
-        let secret = self.secret.as_ref();
+        let (secret, block_bytes) = (self.secret.as_ref(), self.block_bytes);
         let Version { device, inode, born, size, modified, changed, tag } = look.version;
         let time =
             |time: Time| [time.seconds.to_le_bytes(), u64::from(time.nanoseconds).to_le_bytes()].concat();
