@@ -46,9 +46,6 @@ struct Serve {
     /// PANTLER_TIER_PASSWORD, or none
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
-    /// Show counters over HTTP there, at /metrics
-    #[arg(long, value_name = "HOST:PORT", value_parser = values::address)]
-    metrics: Option<SocketAddr>,
     /// Most connections at a time
     #[arg(long, value_name = "COUNT", default_value = "1024")]
     clients: usize,
@@ -61,7 +58,6 @@ struct Serve {
 #[derive(Serialize)]
 struct Record {
     listen: SocketAddr,
-    metrics: Option<SocketAddr>,
     memory_bytes: u64,
     tls: bool,
     password: bool,
@@ -71,9 +67,7 @@ struct Record {
 impl Record {
     fn sentence(&self) -> String {
         let memory = Size::new(self.memory_bytes).rounded();
-        let metrics =
-            self.metrics.map_or_else(String::new, |at| format!(", counters at http://{at}/metrics"));
-        format!("listening on {}, {memory} of memory{metrics}\n", self.listen)
+        format!("listening on {}, {memory} of memory\n", self.listen)
     }
 }
 
@@ -84,7 +78,6 @@ pub fn tier(words: &Tier) -> Result<()> {
     let options = ServeOptions {
         tls: serve.tls_cert.clone().zip(serve.tls_key.clone()),
         password,
-        metrics: serve.metrics,
         clients_max: serve.clients,
         ..ServeOptions::new(serve.listen, serve.memory.bytes())
     };
@@ -98,7 +91,6 @@ pub fn tier(words: &Tier) -> Result<()> {
     let server = Server::bind(&options).map_err(refused)?;
     let record = Record {
         listen: server.address()?,
-        metrics: server.metrics_address(),
         memory_bytes: serve.memory.bytes(),
         tls: options.tls.is_some(),
         password: options.password.is_some(),

@@ -23,7 +23,6 @@
 pub(crate) mod command;
 mod connection;
 mod listing;
-mod metrics;
 mod output;
 mod session;
 mod tls;
@@ -43,7 +42,6 @@ use rustix::io::Errno;
 use crate::TierError;
 use crate::store::{Store, notices_bytes};
 use connection::{Connection, State};
-use metrics::Gauges;
 
 /// Longest command: a block of the largest size with its envelope, and room.
 pub const COMMAND_BYTES_MAX: usize = 4 << 20;
@@ -81,8 +79,6 @@ pub struct ServeOptions {
     pub tls: Option<(PathBuf, PathBuf)>,
     /// What clients must know.
     pub password: Option<String>,
-    /// Where counters are shown over HTTP.
-    pub metrics: Option<SocketAddr>,
     /// Most connections at a time.
     pub clients_max: usize,
 }
@@ -90,22 +86,21 @@ pub struct ServeOptions {
 impl std::fmt::Debug for ServeOptions {
     /// Without the password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { listen, memory_bytes, tls, password, metrics, clients_max } = self;
+        let Self { listen, memory_bytes, tls, password, clients_max } = self;
         f.debug_struct("ServeOptions")
             .field("listen", listen)
             .field("memory_bytes", memory_bytes)
             .field("tls", tls)
             .field("password", &password.as_ref().map(|_| "***"))
-            .field("metrics", metrics)
             .field("clients_max", clients_max)
             .finish()
     }
 }
 
 impl ServeOptions {
-    /// Without TLS, password and metrics.
+    /// Without TLS and password.
     pub fn new(listen: SocketAddr, memory_bytes: u64) -> Self {
-        Self { listen, memory_bytes, tls: None, password: None, metrics: None, clients_max: 1024 }
+        Self { listen, memory_bytes, tls: None, password: None, clients_max: 1024 }
     }
 }
 
@@ -122,9 +117,7 @@ pub struct Server {
     /// Connections that go on with the next turn.
     next_turn: Vec<usize>,
     shared: Shared,
-    gauges: Arc<Gauges>,
     tls: Option<Arc<rustls::ServerConfig>>,
-    metrics: Option<metrics::Listener>,
     /// Until when no client is accepted, for want of descriptors or memory; meanwhile the listener
     /// is not looked at.
     resting: Option<Instant>,
@@ -148,10 +141,6 @@ pub(crate) struct Shared {
     pub(crate) held_bytes: usize,
     held_bytes_max: usize,
     pub(crate) memory_bytes: u64,
-    /// Connections that track.
-    pub(crate) trackers: usize,
-    /// Everything was removed: clients that track must know.
-    pub(crate) flushed: bool,
     /// Places of the store that commands of one connection looked at in its turn.
     pub(crate) looked: usize,
     pub(crate) port: u16,
@@ -213,11 +202,6 @@ impl Server {
         let data = epoll::EventData::new_u64(LISTENER);
         epoll::add(&poll, &listener, data, epoll::EventFlags::IN)
             .map_err(|error| fail("poll", error.into()))?;
-        let gauges = Arc::new(Gauges::default());
-        let metrics = match options.metrics {
-            Some(address) => Some(metrics::Listener::start(address, Arc::clone(&gauges))?),
-            None => None,
-        };
         let mut store_bytes = options.memory_bytes - options.memory_bytes / CONNECTIONS_SHARE;
         store_bytes -= notices_bytes(store_bytes);
         Ok(Self {
@@ -242,15 +226,11 @@ impl Server {
                 held_bytes_max: (options.memory_bytes / CONNECTIONS_SHARE).max(CONNECTIONS_BYTES_MIN)
                     as usize,
                 memory_bytes: options.memory_bytes,
-                trackers: 0,
-                flushed: false,
                 looked: 0,
                 port,
                 last_ns: 0,
             },
-            gauges,
             tls,
-            metrics,
             resting: None,
             stranger_time: STRANGER_TIME,
         })
@@ -264,24 +244,18 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// Where counters are shown.
-    pub fn metrics_address(&self) -> Option<SocketAddr> {
-        self.metrics.as_ref().map(metrics::Listener::address)
-    }
-
     /// Serves until `stop` is true; then answers what has arrived, and returns.
     ///
     /// # Errors
     /// The system's, where nothing can be served any more.
     pub fn run(mut self, stop: &AtomicBool) -> io::Result<()> {
         let mut events = Vec::with_capacity(256);
-        let mut shown = Instant::now();
+        let mut looked = Instant::now();
         while !stop.load(Ordering::Acquire) {
             self.turn(&mut events, Duration::from_millis(LOOK_MS))?;
-            if shown.elapsed() > Duration::from_millis(LOOK_MS) {
-                self.gauges.show(&self.shared);
+            if looked.elapsed() > Duration::from_millis(LOOK_MS) {
                 self.end_strangers();
-                shown = Instant::now();
+                looked = Instant::now();
             }
         }
         let deadline = Instant::now() + GRACE;
@@ -330,14 +304,13 @@ impl Server {
         }
     }
 
-    /// Writes what was answered, and to each connection that was told something.
+    /// Writes what was answered.
     fn settle_dirty(&mut self) {
         self.round_bytes = 0;
         while let Some(number) = self.dirty.pop_front() {
             if let Some(Some(connection)) = self.connections.get_mut(number) {
                 self.shared.looked = 0;
                 connection.advance(&mut self.shared);
-                self.tell_trackers(number);
                 self.settle(number);
             }
         }
@@ -434,27 +407,11 @@ impl Server {
         }
         self.round_bytes += connection.waiting_bytes();
         connection.charge(&mut self.shared);
-        self.tell_trackers(number);
         self.dirty.push_back(number);
         // Answers are written when all clients that asked were heard: a client of many connections
         // wakes once for all of them.
         if self.round_bytes > ROUND_BYTES_MAX {
             self.settle_dirty();
-        }
-    }
-
-    /// Tells clients that track what a connection's commands changed.
-    fn tell_trackers(&mut self, by: usize) {
-        let flushed = std::mem::take(&mut self.shared.flushed);
-        let changes = self.shared.store.take_changes();
-        if self.shared.trackers == 0 || (changes.is_empty() && !flushed) {
-            return;
-        }
-        for (number, connection) in self.connections.iter_mut().enumerate() {
-            let Some(connection) = connection else { continue };
-            if connection.tell_changes(&changes, flushed, number == by) && number != by {
-                self.dirty.push_back(number);
-            }
         }
     }
 
@@ -526,7 +483,7 @@ mod tests {
         let address = server.address().unwrap();
         let [mut greedy, mut other] = [(); 2].map(|()| TcpStream::connect(address).unwrap());
         turns(&mut server);
-        let scans = [&b"SCAN 0 COUNT 10000 MATCH x\r\n".repeat(20)[..], b"PANTLER.KEYS\r\nPING\r\n"].concat();
+        let scans = [&b"PANTLER.KEYS\r\n".repeat(21)[..], b"PING\r\n"].concat();
         greedy.write_all(&scans).unwrap();
         let done = turns(&mut server);
         // The word after the last long one goes with a turn of its own, or with that of a short
@@ -544,7 +501,7 @@ mod tests {
         assert_eq!(&answer, b"+PONG\r\n");
         assert!(server.shared.commands - before <= 4, "{} before it", server.shared.commands - before);
         turns(&mut server);
-        let mut all = vec![0; 2 * (20 * 19 + 4 + 7)];
+        let mut all = vec![0; 2 * (21 * 4 + 7)];
         greedy.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         greedy.read_exact(&mut all).unwrap();
         assert!(all.ends_with(b"*0\r\n+PONG\r\n"), "{:?}", String::from_utf8_lossy(&all));

@@ -38,8 +38,6 @@ const NOTICES_SHARE: u64 = 64;
 /// Blocks that came out of order and are looked at for those of one owner: other clients wait
 /// meanwhile.
 pub const LOOKED_MAX: usize = 1 << 19;
-/// Bytes of keys that are looked at in one go, for the same reason.
-pub const SCANNED_BYTES_MAX: usize = 1 << 20;
 /// Owners that are known. More share none.
 pub const OWNERS_MAX: usize = 4096;
 
@@ -150,8 +148,6 @@ pub struct Store {
     /// Charges of all notices that wait.
     notices: u64,
     counts: Counts,
-    /// Keys whose value changed or left, and whether they were evicted, where a client watches.
-    changes: Option<Vec<(Box<[u8]>, bool)>>,
 }
 
 impl Store {
@@ -170,7 +166,6 @@ impl Store {
             names: HashMap::default(),
             notices: 0,
             counts: Counts::default(),
-            changes: None,
         }
     }
 
@@ -223,7 +218,7 @@ impl Store {
     pub fn take(&mut self, key: &[u8], asker: Owner) -> Option<Bytes> {
         let slot = self.look(key)?;
         if self.ages.take(slot, asker.number()) {
-            return self.clear(slot, asker, false).map(|entry| entry.value);
+            return self.clear(slot, asker).map(|entry| entry.value);
         }
         self.value(slot)
     }
@@ -274,7 +269,6 @@ impl Store {
         };
         let arrival = if demoted { Arrival::Demoted } else { Arrival::Kept };
         self.enter(slot, asker, time, arrival);
-        self.change(key, false);
         match arrival {
             Arrival::Demoted => self.counts.demoted += 1,
             Arrival::Kept => self.counts.kept += 1,
@@ -292,7 +286,7 @@ impl Store {
     /// Removes a block if it is the asker's. Says whether it was.
     pub fn give_up(&mut self, key: &[u8], asker: Owner) -> bool {
         let Some(slot) = self.find(key) else { return false };
-        self.ages.take(slot, asker.number()) && self.clear(slot, asker, false).is_some()
+        self.ages.take(slot, asker.number()) && self.clear(slot, asker).is_some()
     }
 
     /// Removes everything. Owners do not learn which blocks, but that they do not know.
@@ -338,17 +332,6 @@ impl Store {
         self.used + self.unit > self.limit
     }
 
-    /// From now on changes are remembered, or not.
-    pub fn watch(&mut self, watched: bool) {
-        self.changes = watched.then(|| self.changes.take().unwrap_or_default());
-    }
-
-    /// What changed since the last call, and whether it was evicted; nothing unless
-    /// [watched](Self::watch).
-    pub fn take_changes(&mut self) -> Vec<(Box<[u8]>, bool)> {
-        self.changes.as_mut().map(std::mem::take).unwrap_or_default()
-    }
-
     /// Keys of one owner from the oldest on: its `most` youngest. Of those that came out of order
     /// only the ones among the [`LOOKED_MAX`] youngest of all owners.
     pub fn keys_of(&self, owner: Owner, most: usize) -> Vec<&[u8]> {
@@ -357,22 +340,6 @@ impl Store {
         }
         let slots = self.ages.youngest_of(owner.number(), most, LOOKED_MAX);
         slots.into_iter().filter_map(|slot| Some(&*self.entry(slot)?.key)).collect()
-    }
-
-    /// Keys of at most so many places from `cursor` on, and of [`SCANNED_BYTES_MAX`] bytes or one
-    /// key more; and where to go on, 0 at the end. What is here from the first call to the last is
-    /// among them.
-    pub fn scan(&self, cursor: usize, places: usize) -> (Vec<&[u8]>, usize) {
-        let (mut keys, mut bytes, mut at) = (Vec::new(), 0, cursor);
-        let end = self.slots.len().min(cursor.saturating_add(places));
-        while at < end && bytes < SCANNED_BYTES_MAX {
-            if let Some(Some(entry)) = self.slots.get(at) {
-                bytes += entry.key.len();
-                keys.push(&*entry.key);
-            }
-            at += 1;
-        }
-        (keys, if at < self.slots.len() { at } else { 0 })
     }
 
     /// Blocks here.
@@ -477,7 +444,7 @@ impl Store {
     /// Removes an entry. Its owner is told if that is not the asker.
     fn delete_slot(&mut self, slot: u32, asker: Owner) -> bool {
         let Some(Standing { owner, .. }) = self.ages.remove(slot) else { return false };
-        let (owner, entry) = (Owner::of(owner), self.clear(slot, Owner::of(owner), false));
+        let (owner, entry) = (Owner::of(owner), self.clear(slot, Owner::of(owner)));
         if let Some(entry) = entry.filter(|_| owner != asker) {
             self.tell(owner, entry.key);
         }
@@ -485,7 +452,7 @@ impl Store {
     }
 
     /// Removes an entry that `ages` has no more.
-    fn clear(&mut self, slot: u32, owner: Owner, evicted: bool) -> Option<Entry> {
+    fn clear(&mut self, slot: u32, owner: Owner) -> Option<Entry> {
         let entry = self.slots.get_mut(slot as usize)?.take()?;
         self.free.push(slot);
         if let Ok(place) = self.table.find_entry(self.seed.hash_one(&*entry.key), |&other| other == slot) {
@@ -493,7 +460,6 @@ impl Store {
         }
         self.used -= entry.charge();
         self.count(owner, false);
-        self.change(&entry.key, evicted);
         Some(entry)
     }
 
@@ -501,7 +467,7 @@ impl Store {
         while self.used > self.limit {
             let Some(slot) = self.ages.oldest() else { return };
             let Some(Standing { owner, .. }) = self.ages.remove(slot) else { return };
-            if let Some(entry) = self.clear(slot, Owner::of(owner), true) {
+            if let Some(entry) = self.clear(slot, Owner::of(owner)) {
                 self.counts.evicted += 1;
                 self.tell(Owner::of(owner), entry.key);
             }
@@ -516,12 +482,6 @@ impl Store {
             client.notices.push_back(key);
         } else {
             client.lost = true;
-        }
-    }
-
-    fn change(&mut self, key: &[u8], evicted: bool) {
-        if let Some(changes) = &mut self.changes {
-            changes.push((key.into(), evicted));
         }
     }
 

@@ -1,14 +1,13 @@
 //! A server without descriptors. A process of its own, and one test: the limit is the process's.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pantler_tier::serve::{ServeOptions, Server};
-use rustix::net::{AddressFamily, SocketType, connect, socket};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -30,27 +29,18 @@ fn ping(mut stream: &TcpStream) {
 
 #[test]
 fn out_of_descriptors_it_waits_and_lets_in_who_waited() {
-    let mut options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), 1 << 20);
-    options.metrics = Some("127.0.0.1:0".parse().unwrap());
+    let options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), 1 << 20);
     let server = Server::bind(&options).unwrap();
-    let (address, metrics) = (server.address().unwrap(), server.metrics_address().unwrap());
+    let address = server.address().unwrap();
     // As many as it may have are not few because somebody's soft limit is low.
     assert_eq!(getrlimit(Resource::Nofile).current, getrlimit(Resource::Nofile).maximum);
 
     // They wait to be let in, as nobody serves yet; then there are no descriptors left for the
     // other ends.
     let clients: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(address).unwrap()).collect();
-    let socket = || socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-    let askers = [socket(), socket(), socket()];
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: Some(3), maximum }).unwrap();
     assert!(File::open("/dev/null").is_err(), "there are descriptors");
-    let askers = askers.map(|asker| {
-        connect(&asker, &metrics).unwrap();
-        let mut asker = TcpStream::from(asker);
-        asker.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
-        asker
-    });
 
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
@@ -59,22 +49,9 @@ fn out_of_descriptors_it_waits_and_lets_in_who_waited() {
     std::thread::sleep(Duration::from_secs(1));
     let (computed, waited) = (computed() - before, start.elapsed());
     assert!(computed < waited / 10, "{computed:?} of computing in {waited:?} of waiting");
-    // The kernel had a descriptor for one of them since it was waited for.
-    let waits = |asker: &&TcpStream| {
-        asker.set_nonblocking(true).unwrap();
-        asker.peek(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
-    };
-    assert!(askers.iter().filter(waits).count() >= 2, "who asks for counters was let in");
 
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
     clients.iter().for_each(ping);
-    for mut asker in askers {
-        asker.set_nonblocking(false).unwrap();
-        asker.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut text = String::new();
-        asker.read_to_string(&mut text).unwrap();
-        assert!(text.starts_with("HTTP/1.1 200"), "{text}");
-    }
     // One that ends makes room at once.
     drop(clients);
     ping(&TcpStream::connect(address).unwrap());

@@ -1,7 +1,7 @@
 //! The store against a twin that sorts at each step, and against what its invariants say.
 
 use bytes::Bytes;
-use pantler_tier::store::{NOBODY, Owner, SCANNED_BYTES_MAX, Store, charge, notices_bytes};
+use pantler_tier::store::{NOBODY, Owner, Store, charge, notices_bytes};
 use proptest::prelude::*;
 
 const CLIENTS: usize = 3;
@@ -152,7 +152,6 @@ proptest! {
     ) {
         let mut store = Store::new(4000);
         let owners = [store.join("a"), store.join("b"), NOBODY];
-        store.watch(true);
         for (now, (what, block, who, size)) in (1..).zip(steps) {
             let (key, owner) = (key(block), owners[who]);
             match what {
@@ -249,65 +248,4 @@ fn the_youngest_of_an_owner_are_listed_from_the_oldest_on() {
     store.put(b"older", Bytes::new(), early, 105, true);
     let youngest: [&[u8]; 4] = [b"older", &keys[6], b"demoted", &keys[8]];
     assert_eq!(store.keys_of(early, 4), youngest);
-}
-
-proptest! {
-    #[test]
-    fn a_scan_lists_what_is_there_all_the_time_whatever_comes_and_goes(
-        before in proptest::collection::btree_set(0..40_u32, 0..30),
-        places in 1..9_usize,
-        steps in proptest::collection::vec((40..80_u32, any::<bool>(), 0..40_u32), 0..60),
-    ) {
-        let mut store = Store::new(1 << 20);
-        let owner = store.join("one");
-        let mut now = 0;
-        for &block in &before {
-            now += 1;
-            store.put(&key(block), value(block), owner, now, false);
-        }
-        let (mut cursor, mut found, mut steps) = (0, Vec::new(), steps.into_iter());
-        loop {
-            let (keys, next) = store.scan(cursor, places);
-            prop_assert!(keys.len() <= places && (next == 0 || next == cursor + places));
-            found.extend(keys.into_iter().map(<[u8]>::to_vec));
-            cursor = next;
-            if cursor == 0 {
-                break;
-            }
-            // Others come and go, and what is there is used, or put again.
-            if let Some((other, comes, used)) = steps.next() {
-                now += 1;
-                match comes {
-                    true => drop(store.put(&key(other), value(other), owner, now, false)),
-                    false => drop(store.delete(&key(other), owner)),
-                }
-                if before.contains(&used) {
-                    store.get(&key(used), now);
-                    store.put(&key(used), value(used), owner, now, false);
-                }
-            }
-        }
-        found.sort_unstable();
-        found.dedup();
-        prop_assert!(before.iter().all(|&block| found.contains(&key(block))), "{before:?}");
-        prop_assert_eq!(store.scan(usize::MAX, usize::MAX).1, 0);
-    }
-}
-
-#[test]
-fn a_scan_stops_after_so_many_bytes_of_keys_and_goes_on() {
-    let mut store = Store::new(64 << 20);
-    let long = |number: u32| [&number.to_le_bytes()[..], &[0; 40_000]].concat();
-    (0..100).for_each(|number| _ = store.put(&long(number), value(1), NOBODY, u64::from(number), false));
-    let (mut cursor, mut calls, mut found) = (0, 0, 0);
-    loop {
-        let (keys, next) = store.scan(cursor, usize::MAX);
-        let bytes: usize = keys.iter().map(|key| key.len()).sum();
-        assert!(bytes < SCANNED_BYTES_MAX + 40_004, "{bytes}");
-        (cursor, calls, found) = (next, calls + 1, found + keys.len());
-        if cursor == 0 {
-            break;
-        }
-    }
-    assert_eq!((calls, found), (4, 100));
 }

@@ -1,8 +1,10 @@
-//! What clients can ask. docs/TIER-PROTOCOL.md says what each answers.
+//! What clients can ask: what our own client asks, and people who look
+//! (docs/decisions/0091-a-tier-server-answers-its-client.md). docs/TIER-PROTOCOL.md says what each
+//! answers.
 
 use bytes::Bytes;
 
-use super::session::{Session, Tracking};
+use super::session::Session;
 use super::{Shared, listing};
 use crate::Retrieve;
 use crate::store::LOOKED_MAX;
@@ -10,14 +12,10 @@ use crate::wire::{Protocol, Reply, WORD_BYTES_MAX};
 
 /// Longest name of a client.
 const NAME_BYTES_MAX: usize = 128;
-/// Prefixes of one session.
-const PREFIXES_MAX: usize = 16;
 /// Keys of one owner that an answer lists.
 pub(crate) const LISTED_MAX: usize = 100_000;
 /// Places of the store that are looked at for one answer: no other client is served meanwhile.
 pub(super) const SCANNED_MAX: usize = 10_000;
-/// Longest pattern: each key is compared with it.
-const PATTERN_BYTES_MAX: usize = 1024;
 
 type Words<'a> = [&'a [u8]];
 
@@ -52,7 +50,6 @@ pub(super) fn execute(
     }
     let is_value = |at: usize| match name {
         b"SET" | b"PANTLER.SET" => at == 2,
-        b"PING" => at == 1,
         _ => false,
     };
     if words.iter().enumerate().any(|(at, word)| word.len() > WORD_BYTES_MAX && !is_value(at)) {
@@ -67,7 +64,7 @@ pub(super) fn execute(
         (b"SET", 3) => set(session, shared, words, taken),
         (b"PANTLER.GET", 3) => retrieve(session, shared, words),
         (b"PANTLER.SET", 5) => put(session, shared, words, taken),
-        (b"DEL" | b"UNLINK", 2..) => {
+        (b"DEL", 2..) => {
             let owner = session.owner;
             Reply::Number(words[1..].iter().filter(|key| shared.store.delete(key, owner)).count() as i64)
         }
@@ -86,11 +83,9 @@ pub(super) fn execute(
             Reply::List(keys.into_iter().map(|key| Reply::Bytes(Bytes::copy_from_slice(key))).collect())
         }
         (b"PING", 1) => Reply::Simple("PONG"),
-        (b"PING", 2) => Reply::Bytes(Bytes::copy_from_slice(words[1])),
         (b"HELLO", _) => hello(session, shared, &words[1..]),
         (b"AUTH", 2) => authenticate(session, shared, b"default", words[1]),
         (b"AUTH", 3) => authenticate(session, shared, words[1], words[2]),
-        (b"CLIENT", 2..) => client(session, shared, &words[1..]),
         (b"INFO", _) => {
             let section = words.get(1).and_then(|section| std::str::from_utf8(section).ok());
             Reply::text(listing::info(shared, section))
@@ -98,15 +93,8 @@ pub(super) fn execute(
         (b"DBSIZE", 1) => Reply::Number(shared.store.len() as i64),
         (b"FLUSHALL", _) => {
             shared.store.flush();
-            shared.flushed = true;
             Reply::Simple("OK")
         }
-        // redis-cli asks when it starts, and does without.
-        (b"COMMAND", 2..) if words[1].eq_ignore_ascii_case(b"DOCS") => Reply::Map(Vec::new()),
-        (b"COMMAND", _) => Reply::List(Vec::new()),
-        (b"SCAN", 2..) => scan(shared, &words[1..]),
-        (b"SELECT", 2) if words[1] == b"0" => Reply::Simple("OK"),
-        (b"SELECT", 2) => Reply::Error("ERR DB index is out of range".into()),
         (b"QUIT", _) => {
             session.closing = true;
             Reply::Simple("OK")
@@ -189,8 +177,7 @@ fn join(session: &mut Session, shared: &mut Shared, name: &[u8]) -> Reply {
         return Reply::Error("ERR notices need RESP3: say HELLO 3 first".into());
     }
     shared.store.leave(session.owner);
-    session.owner = shared.store.join(&name);
-    session.name = name;
+    session.owner = shared.store.join(name);
     if session.owner == crate::store::NOBODY {
         return Reply::Error("ERR too many owners".into());
     }
@@ -203,12 +190,12 @@ fn join(session: &mut Session, shared: &mut Shared, name: &[u8]) -> Reply {
     ])
 }
 
-fn client_name(name: &[u8]) -> Option<String> {
+fn client_name(name: &[u8]) -> Option<&str> {
     let is_name = !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.iter().all(u8::is_ascii_graphic);
-    is_name.then(|| String::from_utf8_lossy(name).into_owned())
+    std::str::from_utf8(name).ok().filter(|_| is_name)
 }
 
-/// `HELLO [version [AUTH user password] [SETNAME name]]`
+/// `HELLO [version [AUTH user password]]`
 fn hello(session: &mut Session, shared: &mut Shared, words: &Words<'_>) -> Reply {
     let protocol = match words.first() {
         None => session.protocol,
@@ -216,29 +203,19 @@ fn hello(session: &mut Session, shared: &mut Shared, words: &Words<'_>) -> Reply
         Some(&b"3") => Protocol::Resp3,
         Some(_) => return Reply::Error("NOPROTO unsupported protocol version".into()),
     };
-    let mut rest = words.get(1..).unwrap_or_default();
-    let mut name = None;
-    while let Some(word) = rest.first() {
-        if word.eq_ignore_ascii_case(b"AUTH") && rest.len() >= 3 {
-            if let error @ Reply::Error(_) = authenticate(session, shared, rest[1], rest[2]) {
+    match words.get(1..).unwrap_or_default() {
+        [] => {}
+        [word, user, password] if word.eq_ignore_ascii_case(b"AUTH") => {
+            if let error @ Reply::Error(_) = authenticate(session, shared, user, password) {
                 return error;
             }
-            rest = &rest[3..];
-        } else if word.eq_ignore_ascii_case(b"SETNAME") && rest.len() >= 2 {
-            let Some(given) = client_name(rest[1]) else { return syntax() };
-            name = Some(given);
-            rest = &rest[2..];
-        } else {
-            return syntax();
         }
+        _ => return syntax(),
     }
     if !session.known {
         return Reply::Error("NOAUTH HELLO must be called with the client already authenticated".into());
     }
     session.speak(shared, protocol);
-    if let Some(name) = name {
-        session.name = name;
-    }
     let proto = if protocol == Protocol::Resp3 { 3 } else { 2 };
     Reply::Map(vec![
         (Reply::text("server"), Reply::text("redis")),
@@ -262,81 +239,4 @@ fn authenticate(session: &mut Session, shared: &Shared, user: &[u8], password: &
     }
     session.failures += 1;
     Reply::Error("WRONGPASS invalid username-password pair or user is disabled.".into())
-}
-
-fn client(session: &mut Session, shared: &mut Shared, words: &Words<'_>) -> Reply {
-    match (words[0].to_ascii_uppercase().as_slice(), words.len()) {
-        (b"ID", 1) => Reply::Number(session.id as i64),
-        (b"SETNAME", 2) => match client_name(words[1]) {
-            Some(name) => {
-                session.name = name;
-                Reply::Simple("OK")
-            }
-            None => syntax(),
-        },
-        (b"SETINFO", 3) => Reply::Simple("OK"),
-        (b"TRACKING", 2..) => track(session, shared, &words[1..]),
-        _ => Reply::Error("ERR unknown CLIENT subcommand".into()),
-    }
-}
-
-/// `TRACKING ON|OFF [BCAST] [PREFIX prefix]... [NOLOOP]`. Without `BCAST` more is told than was
-/// asked for, which is allowed.
-fn track(session: &mut Session, shared: &mut Shared, words: &Words<'_>) -> Reply {
-    if words[0].eq_ignore_ascii_case(b"OFF") {
-        session.track(shared, None);
-        return Reply::Simple("OK");
-    }
-    if !words[0].eq_ignore_ascii_case(b"ON") {
-        return syntax();
-    }
-    if session.protocol != Protocol::Resp3 {
-        return Reply::Error("ERR tracking needs RESP3: say HELLO 3 first".into());
-    }
-    let mut tracking = Tracking::default();
-    let mut rest = &words[1..];
-    while let Some((word, after)) = rest.split_first() {
-        rest = after;
-        match word.to_ascii_uppercase().as_slice() {
-            b"BCAST" => {}
-            b"NOLOOP" => tracking.no_loop = true,
-            b"PREFIX" if !rest.is_empty() && tracking.prefixes.len() < PREFIXES_MAX => {
-                tracking.prefixes.push(rest[0].to_vec());
-                rest = &rest[1..];
-            }
-            _ => return syntax(),
-        }
-    }
-    session.track(shared, Some(tracking));
-    Reply::Simple("OK")
-}
-
-fn matching(keys: &[&[u8]], pattern: &[u8]) -> Reply {
-    let keys = keys.iter().filter(|key| listing::matches(pattern, key));
-    Reply::List(keys.map(|key| Reply::Bytes(Bytes::copy_from_slice(key))).collect())
-}
-
-fn long_pattern() -> Reply {
-    Reply::Error(format!("ERR the pattern is longer than {PATTERN_BYTES_MAX} bytes"))
-}
-
-/// `SCAN cursor [MATCH pattern] [COUNT count]`: the cursor is a place of the store.
-fn scan(shared: &mut Shared, words: &Words<'_>) -> Reply {
-    let number = |word: &[u8]| std::str::from_utf8(word).ok().and_then(|text| text.parse::<usize>().ok());
-    let Some(cursor) = number(words[0]) else { return Reply::Error("ERR invalid cursor".into()) };
-    let (mut pattern, mut count): (&[u8], usize) = (b"*", 10);
-    for option in words[1..].chunks(2) {
-        match (option[0].to_ascii_uppercase().as_slice(), option.get(1)) {
-            (b"MATCH", Some(given)) if given.len() > PATTERN_BYTES_MAX => return long_pattern(),
-            (b"MATCH", Some(given)) => pattern = given,
-            (b"COUNT", Some(given)) => match number(given) {
-                Some(given) if given > 0 => count = given.min(SCANNED_MAX),
-                _ => return syntax(),
-            },
-            _ => return syntax(),
-        }
-    }
-    shared.looked += count;
-    let (keys, next) = shared.store.scan(cursor, count);
-    Reply::List(vec![Reply::text(next.to_string()), matching(&keys, pattern)])
 }

@@ -295,30 +295,6 @@ impl Connection {
         self.output.push(reply, self.session.protocol);
     }
 
-    /// Tells what others changed, if this connection tracks. Says whether there was anything to
-    /// tell.
-    pub(super) fn tell_changes(&mut self, changes: &[(Box<[u8]>, bool)], flushed: bool, own: bool) -> bool {
-        let Some(tracking) = &self.session.tracking else { return false };
-        // A client that does not read loses the connection, and knows that it does not know.
-        let is_behind = self.waiting_bytes() > OUTPUT_BYTES_MAX;
-        if flushed {
-            self.ended |= is_behind;
-            self.say(&Reply::Push(vec![Reply::text("invalidate"), Reply::Null]));
-            return true;
-        }
-        let keys = tracking.wanted(changes, own);
-        if keys.is_empty() {
-            return false;
-        }
-        if is_behind {
-            self.ended = true;
-            return true;
-        }
-        let push = vec![Reply::text("invalidate"), Reply::List(keys)];
-        self.say(&Reply::Push(push));
-        true
-    }
-
     /// What to wait for now.
     pub(super) fn state(&mut self, shared: &Shared) -> State {
         let write = self.wants_write();
@@ -335,7 +311,6 @@ impl Connection {
     pub(super) fn end(&mut self, shared: &mut Shared) {
         shared.held_bytes -= std::mem::take(&mut self.charged);
         shared.store.leave(self.session.owner);
-        self.session.track(shared, None);
     }
 
     fn wants_write(&self) -> bool {

@@ -1,4 +1,4 @@
-//! What tools ask about a server: `INFO`, and which keys fit a pattern.
+//! What tools ask about a server: `INFO`.
 
 use std::fmt::Write;
 
@@ -28,7 +28,6 @@ pub(super) fn info(shared: &Shared, section: Option<&str>) -> String {
             vec![
                 ("connected_clients", shared.connected.to_string()),
                 ("maxclients", shared.clients_max.to_string()),
-                ("tracking_clients", shared.trackers.to_string()),
             ],
         ),
         (
@@ -41,7 +40,6 @@ pub(super) fn info(shared: &Shared, section: Option<&str>) -> String {
                 ("pantler_connections_memory", shared.held_bytes.to_string()),
             ],
         ),
-        ("Persistence", vec![("loading", "0".to_owned())]),
         (
             "Stats",
             vec![
@@ -58,8 +56,6 @@ pub(super) fn info(shared: &Shared, section: Option<&str>) -> String {
                 ("pantler_hung_up", shared.hung_up.to_string()),
             ],
         ),
-        ("Replication", vec![("role", "master".to_owned()), ("connected_slaves", "0".to_owned())]),
-        ("Cluster", vec![("cluster_enabled", "0".to_owned())]),
         ("Keyspace", vec![("db0", format!("keys={},expires=0,avg_ttl=0", store.len()))]),
     ];
     let mut text = String::new();
@@ -77,37 +73,4 @@ pub(super) fn info(shared: &Shared, section: Option<&str>) -> String {
         text.push_str("\r\n");
     }
     text
-}
-
-/// Whether a text fits a pattern of letters and stars. Others of the signs that Redis knows stand
-/// for themselves.
-pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    let mut parts = pattern.split(|&byte| byte == b'*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else { return false };
-    let mut last = None;
-    for part in parts {
-        if let Some(part) = last.replace(part).filter(|part: &&[u8]| !part.is_empty()) {
-            let Some(at) = rest.windows(part.len()).position(|window| window == part) else { return false };
-            rest = &rest[at + part.len()..];
-        }
-    }
-    last.map_or(rest.is_empty(), |last| rest.ends_with(last))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::matches;
-
-    #[test]
-    fn stars_stand_for_anything() {
-        for (pattern, text) in
-            [("*", ""), ("a*", "abc"), ("*c", "abc"), ("a*c*e", "abcde"), ("a", "a"), ("**", "x")]
-        {
-            assert!(matches(pattern.as_bytes(), text.as_bytes()), "{pattern} {text}");
-        }
-        for (pattern, text) in [("", "a"), ("a", "ab"), ("a*b", "ac"), ("a*c*e", "abcd"), ("ab*b", "ab")] {
-            assert!(!matches(pattern.as_bytes(), text.as_bytes()), "{pattern} {text}");
-        }
-    }
 }

@@ -20,7 +20,6 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// A server that serves until this is dropped.
 pub struct Served {
     pub address: SocketAddr,
-    pub metrics: Option<SocketAddr>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -35,11 +34,11 @@ impl Served {
 
     /// One that listens already.
     pub fn run(server: Server) -> Self {
-        let (address, metrics) = (server.address().unwrap(), server.metrics_address());
+        let address = server.address().unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = Some(std::thread::spawn(move || server.run(&stopped).unwrap()));
-        Self { address, metrics, stop, thread }
+        Self { address, stop, thread }
     }
 
     pub fn port(&self) -> u16 {
