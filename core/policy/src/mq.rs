@@ -54,7 +54,7 @@ parameters! {
 
 /// What is known of a handle, a ghost too. Packed, because ghosts are four times as many as residents.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(packed)]
+#[repr(Rust, packed)]
 struct Entry {
     /// The time after which it comes down.
     end: u32,
