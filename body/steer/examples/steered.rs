@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cargo run --release -p pantler-steer --example steered -- [--kernel] [--budget BYTES] [--total BYTES]
-//!     [--throttle MAJOR:MINOR] [--no-take-over] [--no-others] [--alone] -- PROGRAM ARGUMENTS
+//!     [--throttle MAJOR:MINOR] [--no-others] [--alone] -- PROGRAM ARGUMENTS
 //! ```
 //!
 //! `--kernel` gives the kernel the same group with a hard limit of the budget (or total). `--alone`
@@ -26,7 +26,6 @@ struct Arguments {
     total: Option<u64>,
     policy: Option<String>,
     throttle: Option<(u32, u32)>,
-    keep_readahead: bool,
     no_others: bool,
     program: Vec<String>,
 }
@@ -39,7 +38,6 @@ fn parse() -> Result<Arguments, Failure> {
         match word.as_str() {
             "--kernel" => arguments.kernel = true,
             "--alone" => arguments.alone = true,
-            "--no-take-over" => arguments.keep_readahead = true,
             "--no-others" => arguments.no_others = true,
             "--budget" => arguments.budget = value()?.parse()?,
             "--total" => arguments.total = Some(value()?.parse()?),
@@ -87,7 +85,6 @@ fn main() -> Result<(), Failure> {
     }
     let mut options = SteerOptions::new("example", arguments.budget);
     options.total_bytes = arguments.total;
-    options.take_over_readahead = !arguments.keep_readahead;
     options.watch_others = !arguments.no_others;
     if let Some(policy) = &arguments.policy {
         options.profile = Some(Profile::parse("example", &format!("[policies]\n0 = \"{policy}\"\n"))?);

@@ -91,7 +91,7 @@ impl SteerBody {
         totals.hits = counters.references - read;
         totals.read_bytes = read_bytes;
         let mut body_counters: BTreeMap<String, u64> =
-            counters.named().iter().map(|&(name, value)| (name.to_owned(), value)).collect();
+            counters.named().map(|(name, value)| (name.to_owned(), value)).collect();
         body_counters.insert("memory_peak_bytes".to_owned(), self.0.group.peak().unwrap_or(0));
         body_counters.insert("lru_misses".to_owned(), engine.lru().misses());
         body_counters.insert("lru_sampled_one_in".to_owned(), engine.lru().one_in().into());

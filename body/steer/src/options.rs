@@ -1,7 +1,7 @@
 //! What can be chosen about a run, with its defaults and bounds.
 
 use pantler_control::{Profile, Size};
-use pantler_pagecache::{Bounds, Options};
+use pantler_pagecache::Options;
 use pantler_steward::{Allocation, PolicyName, Revocation, Spec};
 
 use crate::error::SteerError;
@@ -47,10 +47,6 @@ pub struct SteerOptions {
     pub revocation: Revocation,
     /// Whether every process is an owner of its own; else the run is one owner.
     pub owner_per_process: bool,
-    /// Whether to take readahead over from the kernel for large files under pressure.
-    pub take_over_readahead: bool,
-    /// Bounds of the windows read ahead.
-    pub window: Bounds,
     /// Trace buffer per CPU for the run's own events, in KiB; those of others get a quarter.
     pub buffer_kb: u32,
     /// When references to cached blocks are watched.
@@ -58,9 +54,6 @@ pub struct SteerOptions {
     /// Whether to watch what other programs do with the run's files, so that pages they use are
     /// left alone.
     pub watch_others: bool,
-    /// Whether the calling process joins the run's control groups, so that what it reads ahead is
-    /// charged there.
-    pub join: bool,
     /// Decisions remembered for `explain`; 0 = none.
     pub log: u32,
 }
@@ -79,12 +72,9 @@ impl SteerOptions {
             common_policy: PolicyName::Lru.spec(),
             revocation: Revocation::default(),
             owner_per_process: false,
-            take_over_readahead: true,
-            window: Bounds::default(),
             buffer_kb: 1024,
             watch_hits: HitWatch::default(),
             watch_others: true,
-            join: true,
             log: 0,
         }
     }
@@ -135,6 +125,6 @@ impl SteerOptions {
     }
 
     fn plain(&self) -> Options {
-        Options { window: self.window, ..Options::new(self.budget_blocks()) }
+        Options::new(self.budget_blocks())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,7 +24,7 @@ use crate::shared::Shared;
 use crate::steering::Steering;
 use crate::trace::Kind;
 use crate::trace::feed::Feed;
-use crate::trace::instance::{self, Instance, InstanceOptions};
+use crate::trace::instance::{self, Follow, Instance};
 use crate::watch;
 
 /// A run with a steered page cache. Stopping (or dropping it) gives readahead back and removes
@@ -52,74 +52,18 @@ impl Steer {
         let name = names::run_name(&options.name);
         let root = instance::tracefs()?;
         let group = group::create(&name)?;
-        let home = if options.join { join(&*group)? } else { Vec::new() };
-        match Steer::start_in(options, &name, &root, group) {
-            Ok((shared, threads)) => Ok(Steer { shared, threads, home }),
-            Err((error, group)) => {
+        let home = join(&*group)?;
+        let prepared = match Prepared::new(&options, &name, &root) {
+            Ok(prepared) => prepared,
+            Err(error) => {
                 leave(&home);
-                if let Some(group) = group {
-                    let _ = group.remove();
-                }
-                Err(error)
+                let _ = group.remove();
+                return Err(error);
             }
-        }
-    }
-
-    #[allow(clippy::type_complexity, reason = "the group goes back to the only caller, to be removed")]
-    fn start_in(
-        options: SteerOptions,
-        name: &str,
-        root: &Path,
-        group: Box<dyn RunGroup>,
-    ) -> Result<(Arc<Shared>, Vec<JoinHandle<()>>), (SteerError, Option<Box<dyn RunGroup>>)> {
-        let made = (|| {
-            let make = |name: &str, buffer_kb, only_listed| {
-                let kinds = &Kind::ALL;
-                Instance::create(root, &InstanceOptions { name, kinds, buffer_kb, only_listed })
-            };
-            let run = make(name, options.buffer_kb, true)?;
-            let others = if options.watch_others {
-                Some(make(&format!("{name}.others"), (options.buffer_kb / 4).max(4), false)?)
-            } else {
-                None
-            };
-            if let Some(others) = &others {
-                // Listed as soon as it runs: see `reader`. An empty list means that no thread is
-                // left out.
-                others.list_thread(NOBODY_TID)?;
-            }
-            // An empty list means all threads: list one that no longer reads, ours before its
-            // first read.
-            run.list_thread(NOBODY_TID)?;
-            let steering = Steering::new(&options, clock::monotonic_ns())?;
-            let wake = rustix::event::eventfd(
-                0,
-                rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK,
-            )
-            .map_err(|error| SteerError::call("eventfd, to wake the reading thread", error))?;
-            let instances: Vec<&Instance> = std::iter::once(&run).chain(&others).collect();
-            let mut feed = Feed::open(&instances)?;
-            for instance in instances {
-                for kind in Kind::ALL {
-                    instance.enable(kind, true)?;
-                }
-                instance.start()?;
-            }
-            try_a_read(&run, &mut feed)?;
-            if steering.engine.is_calm() {
-                for kind in Kind::REFERENCES {
-                    run.enable(kind, false)?;
-                }
-            }
-            Ok((run, others, steering, wake, feed))
-        })();
-        let (run, others, steering, wake, feed) = match made {
-            Ok(made) => made,
-            Err(error) => return Err((error, Some(group))),
         };
-        let steering = Mutex::new(steering);
+        let Prepared { run, others, steering, wake, feed } = prepared;
         let shared = Arc::new(Shared {
-            steering,
+            steering: Mutex::new(steering),
             options,
             group,
             run,
@@ -129,11 +73,27 @@ impl Steer {
             lookout: Mutex::default(),
             wake,
         });
-        let started = start_threads(&shared, feed);
-        match started {
-            Ok(threads) => Ok((shared, threads)),
-            Err(error) => Err((error, None)),
+        let mut steer = Steer { shared, threads: Vec::new(), home };
+        if let Err(error) = steer.start_threads(feed) {
+            leave(&steer.home);
+            return Err(error);
         }
+        Ok(steer)
+    }
+
+    fn start_threads(&mut self, feed: Feed) -> Result<(), SteerError> {
+        let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            std::thread::Builder::new()
+                .name(name.to_owned())
+                .stack_size(256 << 10)
+                .spawn(work)
+                .map_err(|error| SteerError::call("clone, for a thread that steers", error))
+        };
+        let reading = Arc::clone(&self.shared);
+        self.threads.push(spawn("steer-read", Box::new(move || reader::run(&reading, feed)))?);
+        let watching = Arc::clone(&self.shared);
+        self.threads.push(spawn("steer-watch", Box::new(move || watch::run(&watching)))?);
+        Ok(())
     }
 
     /// Has a program that is about to be started run in this run: its process and all that it
@@ -303,20 +263,49 @@ impl Drop for Steer {
 /// A thread that does not exist: thread numbers end below 2^22.
 const NOBODY_TID: u32 = 1 << 22;
 
-fn start_threads(shared: &Arc<Shared>, feed: Feed) -> Result<Vec<JoinHandle<()>>, SteerError> {
-    let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
-        std::thread::Builder::new()
-            .name(name.to_owned())
-            .stack_size(256 << 10)
-            .spawn(work)
-            .map_err(|error| SteerError::call("clone, for a thread that steers", error))
-    };
-    let mut threads = Vec::new();
-    let reading = Arc::clone(shared);
-    threads.push(spawn("steer-read", Box::new(move || reader::run(&reading, feed)))?);
-    let watching = Arc::clone(shared);
-    threads.push(spawn("steer-watch", Box::new(move || watch::run(&watching)))?);
-    Ok(threads)
+/// What is needed to see what programs do, and to decide about it.
+struct Prepared {
+    run: Instance,
+    others: Option<Instance>,
+    steering: Steering,
+    wake: OwnedFd,
+    feed: Feed,
+}
+
+impl Prepared {
+    fn new(options: &SteerOptions, name: &str, root: &Path) -> Result<Prepared, SteerError> {
+        let run = Instance::create(root, name, options.buffer_kb, Follow::Listed)?;
+        let others = if options.watch_others {
+            let (name, buffer_kb) = (format!("{name}.others"), (options.buffer_kb / 4).max(4));
+            Some(Instance::create(root, &name, buffer_kb, Follow::Others)?)
+        } else {
+            None
+        };
+        // An empty list means all threads, or that none is left out: list one that no longer reads.
+        // Ours before its first read; of the others as soon as it runs: see `reader`.
+        let instances: Vec<&Instance> = std::iter::once(&run).chain(&others).collect();
+        for instance in &instances {
+            instance.list_thread(NOBODY_TID)?;
+        }
+        let steering = Steering::new(options, clock::monotonic_ns())?;
+        let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
+        let wake = rustix::event::eventfd(0, flags)
+            .map_err(|error| SteerError::call("eventfd, to wake the reading thread", error))?;
+        let mut feed = Feed::open(&instances)?;
+        for instance in instances {
+            for kind in Kind::ALL {
+                instance.enable(kind, true)?;
+            }
+            instance.start()?;
+        }
+        try_a_read(&run, &mut feed)?;
+        if steering.engine.is_calm() {
+            for kind in Kind::REFERENCES {
+                run.enable(kind, false)?;
+            }
+        }
+        Ok(Prepared { run, others, steering, wake, feed })
+    }
 }
 
 /// Reads one page of a file of our own, to see how this kernel writes down where a read ends.

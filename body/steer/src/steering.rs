@@ -49,8 +49,6 @@ impl Steering {
             // Nothing streams lists into a run: what one may hold at once is what a mount holds in
             // all.
             list_entries: LIST_FILES_MAX as u32,
-            takes_readahead_over: options.take_over_readahead,
-            window: options.window,
             finds_files_early: options.profile.as_ref().is_some_and(|profile| !profile.files.is_empty()),
             hits_are_watched: !options.starts_calm(),
             ..Options::new(options.budget_blocks())
@@ -91,7 +89,7 @@ impl Steering {
             last: event.last,
         };
         if !self.engine.event(&event)
-            && self.hands.files.has_mount(event.file.dev)
+            && self.hands.files.finds_mount(event.file.dev)
             && let Some(file) = self.engine.admit(&event)
         {
             self.hands.files.begin(file, event.file);

@@ -1,8 +1,7 @@
 //! The watching thread: keeps the group within its bounds, and other programs' costs down.
 //!
-//! It switches the tracepoints of references on when the engine wants them, says once if the
-//! program reads what cannot be steered, and keeps the filter of the instance that watches other
-//! programs as narrow as it can be.
+//! It switches the tracepoints of references on when the engine wants them, and keeps the filter of
+//! the instance that watches other programs as narrow as it can be.
 //!
 //! Every event costs the program it happens in about 0.3 us, so other programs shall pay only when
 //! they use files of the run. The filter begins open, is narrowed to the run's devices, and to
@@ -11,7 +10,6 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -24,8 +22,7 @@ use pantler_pagecache::FileKey;
 const FILES_IN_FILTER: usize = 32;
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(50);
-/// Looks without a new file before the filter names single files; and after that number, one in as
-/// many is for files that cannot be steered.
+/// Looks without a new file before the filter names single files.
 const CALM_LOOKS: u32 = 20;
 
 /// Looks between two looks at the group's bounds.
@@ -43,12 +40,6 @@ pub(crate) fn run(shared: &Shared) {
         looks = looks.wrapping_add(1);
         std::thread::sleep(LOOK);
         watch_hits(shared);
-        if looks < CALM_LOOKS || looks.is_multiple_of(CALM_LOOKS) {
-            let mut lookout = shared.lookout.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(said) = lookout.look(&*shared.group) {
-                tracing::warn!("{said}");
-            }
-        }
         let Some(instance) = &shared.others else { continue };
         let files: BTreeSet<FileKey> = {
             let engine = &mut shared.steering().engine;

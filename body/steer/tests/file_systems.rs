@@ -330,7 +330,7 @@ fn tmpfs_is_left_alone() {
         assert_eq!(cached_blocks(&file), FILE / 4096, "it has no other place");
         // Only files of the programs themselves are seen.
         assert!(counters.references - counters.foreign < 512, "{counters:?}");
-        assert_eq!((counters.drops, counters.refused), (0, 0), "{counters:?}");
+        assert_eq!((counters.drops, counters.drops_refused), (0, 0), "{counters:?}");
         steer.validate();
     });
 }

@@ -4,9 +4,7 @@
 
 use alloc::vec::Vec;
 
-use pantler_steward::{
-    Access, Action, Block, FileId, Notice, OptionsError, OwnerId, SampledLru, Steward, Why,
-};
+use pantler_steward::{Access, Action, Block, Notice, OptionsError, OwnerId, SampledLru, Steward, Why};
 
 use crate::counters::SteerCounters;
 use crate::event::FileKey;
@@ -389,10 +387,5 @@ impl Beliefs {
             self.ledger.gone(number_of(block.file), block.index);
         }
         self.obey();
-    }
-
-    /// A version of a file, if it is still known.
-    pub(crate) fn number(&self, file: FileId) -> u32 {
-        number_of(file)
     }
 }

@@ -20,7 +20,7 @@ use crate::beliefs::Beliefs;
 use crate::counters::SteerCounters;
 use crate::decision::{Answer, Decision, Rule};
 use crate::event::{Event, FileKey, Kind, Origin};
-use crate::files::{File, Files};
+use crate::files::{File, Files, number_of};
 use crate::ledger::{Belief, Ledger, Span};
 use crate::options::Options;
 use crate::streams::Reader;
@@ -396,7 +396,7 @@ impl Engine {
         let known = self.beliefs.file_mut(actor.file);
         known.size_blocks = size_blocks;
         known.done_with = done_with;
-        self.beliefs.counters.resolved += 1;
+        self.beliefs.counters.files_resolved += 1;
         // Reads from before the rule was known.
         let done = self.ahead.stream(actor).blocks_done(size_blocks);
         self.mark_done_with(actor, done);
@@ -486,7 +486,7 @@ impl Engine {
 
     /// The number in the steward's name for a file, if that version is known still.
     pub fn number(&self, id: FileId) -> Option<u32> {
-        let number = self.beliefs.number(id);
+        let number = number_of(id);
         (self.beliefs.files().id(number) == id).then_some(number)
     }
 

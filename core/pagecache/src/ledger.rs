@@ -156,27 +156,15 @@ impl Span {
 pub struct Stuck {
     /// Blocks of folios most of which stays. They are no longer leaving: the steward gets them
     /// back.
-    back: Vec<Span>,
+    pub back: Vec<Span>,
     /// The rest of folios most of which left. Still ours: the steward shall give it up as well.
-    rest: Vec<Span>,
-}
-
-impl Stuck {
-    /// Takes the blocks that come back.
-    pub fn take_back(&mut self) -> Vec<Span> {
-        core::mem::take(&mut self.back)
-    }
-
-    /// Takes the blocks that shall follow.
-    pub fn take_rest(&mut self) -> Vec<Span> {
-        core::mem::take(&mut self.rest)
-    }
+    pub rest: Vec<Span>,
 }
 
 /// The blocks of one run. See the module's text for its invariants.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    chunks: HashMap<(u32, u64), Chunk, FixedState>,
+    chunks: HashMap<Key, Chunk, FixedState>,
     ahead_blocks: u32,
     ours_blocks: u32,
     leaving_blocks: u32,
@@ -293,7 +281,7 @@ impl Ledger {
     /// part, once they are older than `stuck_ns`, is told in `stuck`.
     pub fn take_ripe(&mut self, until_ns: u64, stuck_ns: u64, ripe: &mut Vec<Span>, stuck: &mut Stuck) {
         let mut taken = 0;
-        self.chunks.retain(|&(file, number), chunk| {
+        self.chunks.retain(|&key, chunk| {
             if chunk.leaving.is_empty() || chunk.since_ns > until_ns {
                 return true;
             }
@@ -314,11 +302,9 @@ impl Ledger {
                     }
                 }
             }
-            let base = number * CHUNK_BLOCKS;
-            let span = |(first, blocks)| Span { file, first: base + first, blocks };
-            ripe.extend(whole.runs().map(span));
-            stuck.back.extend(back.runs().map(span));
-            stuck.rest.extend(rest.runs().map(span));
+            ripe.extend(spans(key, whole));
+            stuck.back.extend(spans(key, back));
+            stuck.rest.extend(spans(key, rest));
             taken += whole.count() + back.count();
             chunk.leaving = part;
             chunk.folios.retain(|folio| !whole.get(u64::from(folio.at)));
@@ -333,13 +319,12 @@ impl Ledger {
         if self.ahead_blocks == 0 {
             return;
         }
-        for (&(file, number), chunk) in &mut self.chunks {
+        for (&key, chunk) in &mut self.chunks {
             if chunk.ahead.is_empty() || chunk.ahead_ns > until_ns {
                 continue;
             }
             let taken = core::mem::take(&mut chunk.ahead);
-            let base = number * CHUNK_BLOCKS;
-            found.extend(taken.runs().map(|(first, blocks)| Span { file, first: base + first, blocks }));
+            found.extend(spans(key, taken));
             chunk.ours.add(&taken);
             self.ahead_blocks -= taken.count();
             self.ours_blocks += taken.count();
@@ -362,25 +347,19 @@ impl Ledger {
     }
 
     /// The runs of blocks believed to be cached (ahead, ours and leaving), in no order of files.
-    pub fn spans(&self) -> impl Iterator<Item = Span> + '_ {
-        self.chunks.iter().flat_map(|(&(file, number), chunk)| {
-            let span = move |(first, blocks)| Span { file, first: number * CHUNK_BLOCKS + first, blocks };
-            chunk.cached().runs().map(span)
-        })
+    pub fn spans(&self) -> impl Iterator<Item = Span> {
+        self.spans_of(0, usize::MAX)
     }
 
-    /// The spans of up to `chunks` chunks, beginning after the first `skip`; false when the end was
-    /// reached.
-    pub fn some_spans(&self, skip: usize, chunks: usize, found: &mut Vec<Span>) -> bool {
-        for (&(file, number), chunk) in self.chunks.iter().skip(skip).take(chunks) {
-            let all = chunk.cached();
-            found.extend(all.runs().map(|(first, blocks)| Span {
-                file,
-                first: number * CHUNK_BLOCKS + first,
-                blocks,
-            }));
-        }
-        skip + chunks < self.chunks.len()
+    /// Those of up to `count` chunks, after the first `skip` chunks.
+    pub fn spans_of(&self, skip: usize, count: usize) -> impl Iterator<Item = Span> {
+        let chunks = self.chunks.iter().skip(skip).take(count);
+        chunks.flat_map(|(&key, chunk)| spans(key, chunk.cached()))
+    }
+
+    /// Chunks that have blocks in one of the states.
+    pub fn chunks(&self) -> usize {
+        self.chunks.len()
     }
 
     /// Recounts everything (K1 to K3).
@@ -408,8 +387,16 @@ impl Ledger {
     }
 }
 
-fn key(file: u32, index: u64) -> (u32, u64) {
+/// The file of a chunk, and the number of the chunk there.
+type Key = (u32, u64);
+
+fn key(file: u32, index: u64) -> Key {
     (file, index / CHUNK_BLOCKS)
+}
+
+/// The runs of some blocks of a chunk.
+fn spans((file, number): Key, bits: Bits) -> impl Iterator<Item = Span> {
+    bits.runs().map(move |(first, blocks)| Span { file, first: number * CHUNK_BLOCKS + first, blocks })
 }
 
 #[cfg(test)]

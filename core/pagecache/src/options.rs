@@ -23,8 +23,6 @@ pub struct Options {
     pub log: u32,
     /// Entries that the access list of an owner may have; 0 = the steward's own bound.
     pub list_entries: u32,
-    /// Whether to take readahead over from the kernel for large files that do not fit.
-    pub takes_readahead_over: bool,
     /// Bounds of the windows read ahead.
     pub window: Bounds,
     /// Whether files are looked for at once, because rules about paths apply to them.
@@ -45,7 +43,6 @@ impl Options {
             revocation: Revocation::default(),
             log: 0,
             list_entries: 0,
-            takes_readahead_over: true,
             window: Bounds::default(),
             finds_files_early: false,
             hits_are_watched: false,

@@ -55,23 +55,6 @@ mod tests {
     use proptest::prelude::*;
     use std::vec::Vec;
 
-    #[test]
-    fn blocks_are_done_with_when_read_to_their_end() {
-        let mut reader = ReadThrough::default();
-        let mut read = |bytes| reader.read(100, 1050, bytes);
-        assert_eq!(read(0..1050), 0..11, "a file in one read");
-        assert!(read(250..300).is_empty(), "only the end of a block");
-        assert!(read(400..450).is_empty());
-        assert!(read(460..500).is_empty(), "a gap");
-        assert_eq!(read(450..620), 4..6, "on from before the gap");
-        assert!(read(700..720).is_empty(), "a jump marks nothing that was passed over");
-        assert_eq!(read(720..1000), 7..10);
-        assert!(read(1000..1049).is_empty());
-        assert_eq!(read(1049..1050), 10..11, "the end of the file");
-        assert_eq!(read(1010..1050), 10..11, "and again");
-        assert!(read(30..30).is_empty());
-    }
-
     proptest! {
         /// Against a reader that remembers every byte since it came to the block where it is.
         #[test]

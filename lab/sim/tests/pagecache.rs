@@ -55,7 +55,6 @@ impl<H: Hands> World<H> {
         let mru = random.below(3) == 0;
         let options = Options {
             window: Bounds { max: [32, 64, 256][random.below(3) as usize], ..Bounds::default() },
-            takes_readahead_over: random.below(4) > 0,
             hits_are_watched: mru || random.below(2) == 0,
             finds_files_early: random.below(2) == 0,
             ..Options::new(budget as u32)

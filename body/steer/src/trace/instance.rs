@@ -55,18 +55,13 @@ pub fn mounted_tracefs() -> Option<PathBuf> {
     })
 }
 
-/// How an [`Instance`] is set up.
-#[derive(Debug, Clone)]
-pub struct InstanceOptions<'a> {
-    /// Name below `instances/`.
-    pub name: &'a str,
-    /// The tracepoints to switch on.
-    pub kinds: &'a [Kind],
-    /// Ring buffer per CPU, in KiB.
-    pub buffer_kb: u32,
-    /// Which events: `true` for the threads listed by [`Instance::list_thread`] and their children
-    /// only, `false` for all but those.
-    pub only_listed: bool,
+/// Which events an [`Instance`] sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Follow {
+    /// Those of the threads listed by [`Instance::list_thread`], and of their children.
+    Listed,
+    /// Those of all others.
+    Others,
 }
 
 /// A tracefs instance of our own; removed when dropped.
@@ -80,22 +75,23 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Makes the instance with every tracepoint still off; [`Instance::start`] switches them on.
+    /// Makes an instance of this name with a buffer of `buffer_kb` KiB per CPU and every tracepoint
+    /// still off; [`Instance::start`] switches them on.
     ///
     /// # Errors
     /// [`KernelError::Missing`] when a tracepoint does not exist on this kernel, else the control
     /// file that refused.
-    pub fn create(root: &Path, options: &InstanceOptions<'_>) -> Result<Instance, SteerError> {
-        let path = root.join("instances").join(options.name);
+    pub fn create(root: &Path, name: &str, buffer_kb: u32, follow: Follow) -> Result<Instance, SteerError> {
+        let path = root.join("instances").join(name);
         let mut layouts = Layouts::default();
-        for &kind in options.kinds {
+        for kind in Kind::ALL {
             layouts.push(read_layout(root, kind)?);
         }
         let header = root.join("events/header_page");
         let header = read_at_once(&header).map_err(|error| SteerError::file("read", header, error))?;
         let page_bytes = page_bytes(&header)?;
         fs::create_dir(&path).map_err(|error| SteerError::file("create", &path, error))?;
-        let list = if options.only_listed { "set_event_pid" } else { "set_event_notrace_pid" };
+        let list = if follow == Follow::Listed { "set_event_pid" } else { "set_event_notrace_pid" };
         let list = path.join(list);
         let list = fs::OpenOptions::new().write(true).open(&list).map_err(|error| {
             let _ = fs::remove_dir(&path);
@@ -107,7 +103,7 @@ impl Instance {
         instance.write("options/event-fork", "1")?;
         // Wake the reader at the first event: how long it then rests is its own affair.
         instance.write("buffer_percent", "0")?;
-        instance.write("buffer_size_kb", &options.buffer_kb.to_string())?;
+        instance.write("buffer_size_kb", &buffer_kb.to_string())?;
         // The buffers are for one reader: never stop a writer because they are full, lose the
         // oldest and say so.
         instance.write("options/overwrite", "1")?;
@@ -130,7 +126,7 @@ impl Instance {
         self.write(&format!("events/filemap/{}/enable", super::tracepoint(kind)), if on { "1" } else { "0" })
     }
 
-    /// Lists a thread (and what it forks from now on); see [`InstanceOptions::only_listed`].
+    /// Lists a thread (and what it forks from now on); see [`Follow`].
     ///
     /// # Errors
     /// The control file that refused.

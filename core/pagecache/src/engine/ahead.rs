@@ -39,7 +39,6 @@ struct Want {
 pub(super) struct Ahead {
     streams: Streams,
     bounds: Bounds,
-    takes_over: bool,
     finds_early: bool,
     /// Whether a stream will soon leave what is cached.
     near_gap: bool,
@@ -55,7 +54,6 @@ impl Ahead {
         Self {
             streams: Streams::default(),
             bounds: options.window_bounds(),
-            takes_over: options.takes_readahead_over,
             finds_early: options.finds_files_early,
             near_gap: false,
             wants: Vec::with_capacity(WANTS_MAX),
@@ -99,7 +97,7 @@ impl Ahead {
             return;
         }
         // A file that fits beside what is cached needs no bound on its readahead.
-        if self.takes_over && known.size_blocks >= TAKE_OVER_BLOCKS && beliefs.overflows(actor.file) {
+        if known.size_blocks >= TAKE_OVER_BLOCKS && beliefs.overflows(actor.file) {
             self.search(actor);
         }
     }
@@ -118,12 +116,11 @@ impl Ahead {
 
     /// Has the readahead of a large file that does not fit taken over.
     pub(super) fn take_over(&mut self, beliefs: &Beliefs, actor: Actor, tasks: &mut Vec<Decision>) {
-        let takes_over = self.takes_over;
         let known = beliefs.file(actor.file);
         let is_large = known.is_found() && known.size_blocks >= TAKE_OVER_BLOCKS;
         let stream = self.stream(actor);
         let is_kernels = stream.reader == Reader::Kernel && stream.attempts > 0;
-        if takes_over && is_kernels && is_large && beliefs.overflows(actor.file) {
+        if is_kernels && is_large && beliefs.overflows(actor.file) {
             stream.attempts -= 1;
             tasks.push(Decision::TakeOver { file: actor.file, thread: actor.thread });
         }

@@ -24,9 +24,10 @@ impl Audit {
     /// while we read ahead is the one thing that no event tells: our own threads are left out.
     pub(super) fn tick(&mut self, beliefs: &mut Beliefs, tasks: &mut Vec<Decision>, now_ns: u64) {
         beliefs.take_unreferenced(now_ns.saturating_sub(UNREFERENCED_NS));
-        let mut spans = Vec::new();
-        let has_more = beliefs.ledger().some_spans(self.looked_at, AUDIT_CHUNKS, &mut spans);
-        self.looked_at = if has_more { self.looked_at + AUDIT_CHUNKS } else { 0 };
+        let ledger = beliefs.ledger();
+        let spans: Vec<Span> = ledger.spans_of(self.looked_at, AUDIT_CHUNKS).collect();
+        let next = self.looked_at + AUDIT_CHUNKS;
+        self.looked_at = if next < ledger.chunks() { next } else { 0 };
         tasks.extend(spans.into_iter().rev().map(|span| Decision::Ask { span, rule: Rule::Audit }));
     }
 

@@ -53,11 +53,11 @@ impl Drops {
             // folios stay.
             self.held_back = beliefs.ledger().leaving_blocks();
         }
-        for span in self.stuck.take_back() {
+        for span in core::mem::take(&mut self.stuck.back) {
             self.take_back(beliefs, span);
         }
         // The kernel keeps or drops a folio as a whole (K4), and most of these were evicted.
-        for span in self.stuck.take_rest() {
+        for span in self.stuck.rest.drain(..) {
             beliefs.give_up(span);
         }
         let has_any = !self.ripe.is_empty();
@@ -100,7 +100,7 @@ impl Drops {
             ask_halves(tasks, span, Rule::Stayed);
         } else {
             // The pages are dirty, mapped or locked.
-            beliefs.counters.refused += span.blocks;
+            beliefs.counters.drops_refused += span.blocks;
             beliefs.file_mut(span.file).blocks += span.blocks as u32;
             self.take_back(beliefs, span);
         }

@@ -77,7 +77,7 @@ impl SteerRecord {
             read_ahead: counters.read_ahead,
             drops: counters.drops,
             dropped: counters.dropped,
-            drops_refused: counters.refused,
+            drops_refused: counters.drops_refused,
             rescued: counters.rescued,
             resident_peak: counters.resident_peak,
             version: 1,
