@@ -48,7 +48,7 @@ pub struct Mount {
     /// sim --policy help`. Without it duel, over tiers lru
     #[arg(long, value_name = "POLICY", value_parser = named(values::policies, values::online), hide_possible_values = true)]
     pub policy: Option<Spec>,
-    /// What is fetched ahead of a reader: none, obl, obl-2, w2r, sa-w2r, even-w2r, streams, or auto
+    /// What is fetched ahead of a reader: none, obl, obl-2, w2r, sa-w2r, streams, or auto
     /// for what measured best
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = named(values::lookaheads, values::lookahead), hide_possible_values = true)]
     pub lookahead: String,
@@ -405,16 +405,16 @@ impl Wish {
         options.allocation = self
             .allocation
             .parse()
-            .map_err(|error: pantler_steward::UnknownAllocation| ControlError::invalid(error.to_string()))?;
+            .map_err(|error: pantler_steward::UnknownName| ControlError::invalid(error.to_string()))?;
         let policy = self.policy.as_ref().map(|policy| policy.parse()).transpose();
         options.policy =
             policy.map_err(|error: pantler_policy::SpecError| ControlError::invalid(error.to_string()))?;
         // The default of the library is what measured best.
         if self.lookahead != "auto" {
-            options.lookahead =
-                self.lookahead.parse().map_err(|error: pantler_steward::UnknownLookahead| {
-                    ControlError::invalid(error.to_string())
-                })?;
+            options.lookahead = self
+                .lookahead
+                .parse()
+                .map_err(|error: pantler_steward::UnknownName| ControlError::invalid(error.to_string()))?;
         }
         options.window = self.window.unwrap_or(options.window);
         options.prefetchers = self.prefetchers.map_or(options.prefetchers, usize::from);

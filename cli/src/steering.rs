@@ -44,7 +44,7 @@ impl Session {
         options.allocation = wish
             .allocation
             .parse()
-            .map_err(|error: pantler_steward::UnknownAllocation| ControlError::invalid(error.to_string()))?;
+            .map_err(|error: pantler_steward::UnknownName| ControlError::invalid(error.to_string()))?;
         if let Some(policy) = wish.policy {
             options.common_policy = policy;
         }

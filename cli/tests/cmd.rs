@@ -257,7 +257,7 @@ fn half_of_the_credentials_of_a_bucket_is_named() {
 fn shells_complete_the_names_of_policies_profiles_and_lookaheads() {
     for shell in ["bash", "zsh", "fish"] {
         let (_, script, _) = transcript(&["completions", shell]);
-        for name in ["s3-fifo", "cscope-text", "even-w2r", "global-lru"] {
+        for name in ["s3-fifo", "cscope-text", "sa-w2r", "global-lru"] {
             assert!(script.contains(name), "{shell} does not complete {name}");
         }
     }

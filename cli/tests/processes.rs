@@ -46,7 +46,7 @@ fn figure_1_as_one_object() {
     let expected = json!({
         "configuration": "ac+prefetch", "size": 2, "elapsed_ns": 10_000_000, "compute_ns": 4_000_000,
         "stall_ns": 6_000_000, "overlap_ns": 2_000_000, "disk_busy_ns": 8_000_000, "references": 4, "hits": 2,
-        "fetches": 2, "prefetched": 2, "used": 2, "used_late": 2, "wasted": 0, "harmful": 0,
+        "fetches": 2, "prefetched": 2, "used": 2, "used_late": 2, "wasted": 0,
         "looked_ahead": {"prefetched": 0, "used": 0, "wasted": 0},
         "processes": {"figure-1": {
             "elapsed_ns": 10_000_000, "compute_ns": 4_000_000, "stall_ns": 6_000_000, "overlap_ns": 2_000_000,

@@ -97,7 +97,7 @@ fn lookahead_says_what_it_brought() {
     let mut looked = object("sa-w2r", 1, 20, 19, 1.0);
     looked["room_over_time"] = json!(vec![1; 20]);
     assert_eq!(found, [object("none", 20, 0, 0, 0.0), looked]);
-    let expected = "expected one of none, obl, obl-2, w2r, sa-w2r, even-w2r, streams";
+    let expected = "expected one of none, obl, obl-2, w2r, sa-w2r, streams";
     let mistaken = format!("unknown lookahead \"sa-wr2\", did you mean \"sa-w2r\"? {expected}");
     refused(&[&trace, "--lookahead", "sa-wr2"], &mistaken);
     let future = "policy opt knows the future: nothing is looked ahead beside it";
@@ -238,7 +238,7 @@ fn control_decides_who_leaves() {
         (found["misses"].as_u64().unwrap(), found["overrules"].as_u64().unwrap())
     };
     assert_eq!(misses("global-lru"), (40, 0));
-    for allocation in ["alloc-lru", "lru-s", "lru-sp", "lru-sp-one"] {
+    for allocation in ["alloc-lru", "lru-s", "lru-sp"] {
         let (misses, overrules) = misses(allocation);
         assert_eq!(misses, 16, "{allocation}");
         assert!(overrules > 0, "{allocation}");
@@ -361,7 +361,7 @@ fn mistakes_are_one_line_with_the_nearest_name() {
     refused(
         &[trace, "--allocation", "lru-sq"],
         "unknown allocation \"lru-sq\", did you mean \"lru-s\"? \
-        expected one of global-lru, alloc-lru, lru-s, lru-sp, lru-sp-one",
+        expected one of global-lru, alloc-lru, lru-s, lru-sp",
     );
     refused(
         &[trace, "--allocation", "lru-sp,global-lru", "--common-policy", "mru"],

@@ -187,7 +187,7 @@ fn a_block_on_its_way_is_waited_for_and_one_of_a_list_keeps_its_place_in_the_que
 
 #[test]
 fn a_scan_is_looked_ahead_and_large_reads_stay_one_read() {
-    for lookahead in [Lookahead::Obl, Lookahead::W2r, Lookahead::SaW2r, Lookahead::EvenW2r] {
+    for lookahead in [Lookahead::Obl, Lookahead::W2r, Lookahead::SaW2r] {
         let source = Memory::new(64);
         let scene = Scene::new(32, lookahead, 4, 2);
         for block in 0..64 {
@@ -263,12 +263,12 @@ fn what_changes_while_a_prefetch_is_on_its_way_is_never_read_old() {
 #[test]
 fn without_anybody_who_serves_nothing_is_wanted_and_everything_is_read() {
     let source = Memory::new(64);
-    let scene = Scene::new(8, Lookahead::EvenW2r, 4, 0);
+    let scene = Scene::new(8, Lookahead::W2r, 4, 0);
     scene.list(1, &source, &[(0, 63)]).unwrap();
     for block in 0..64 {
         scene.check(1, &source, block * BLOCK, BLOCK);
     }
-    let scene = Scene::new(8, Lookahead::EvenW2r, 4, 1);
+    let scene = Scene::new(8, Lookahead::W2r, 4, 1);
     source.hold();
     scene.list(1, &source, &[(0, 0), (2, 2), (4, 4)]).unwrap();
     eventually("on its way", || source.waiting.load(Ordering::SeqCst) == 1);
@@ -306,10 +306,7 @@ fn a_list_of_any_length_is_refilled_and_its_files_are_let_go() {
     }
     let seen = scene.cache.with_steward(|steward| steward.prefetched());
     assert!(seen.used > 19_000, "{seen:?}");
-    assert!(matches!(
-        scene.cache.give_list(OwnerId(1), &all),
-        Err(HintError::TooManyEntries { limit: 5000 })
-    ));
+    assert!(matches!(scene.cache.give_list(OwnerId(1), &all), Err(HintError::TooManyEntries(5000))));
 }
 
 #[derive(Debug, Clone)]

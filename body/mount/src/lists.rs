@@ -69,7 +69,7 @@ impl State {
         if held + count <= LIST_FILES_MAX {
             return Ok(());
         }
-        Err(HintError::TooManyEntries { limit: LIST_FILES_MAX as u32 })
+        Err(HintError::TooManyEntries(LIST_FILES_MAX as u32))
     }
 
     fn has(&self, owner: OwnerId) -> bool {
@@ -248,7 +248,7 @@ impl Lists {
         if lists < LISTS_PER_USER_MAX {
             return Ok(uid);
         }
-        Err(HintError::TooManyLists { limit: LISTS_PER_USER_MAX as u32 })
+        Err(HintError::TooManyLists(LISTS_PER_USER_MAX as u32))
     }
 
     /// Gives an owner a list, or appends to its list.

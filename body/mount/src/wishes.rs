@@ -60,7 +60,7 @@ impl Wishes {
         let policies = &mut all.entry(uid).or_default().policies;
         policies.retain(|&(other, _)| other != priority);
         if policies.len() >= DEFAULT_POLICIES_MAX {
-            return Err(HintError::TooManyPriorities { limit: DEFAULT_POLICIES_MAX as u32 });
+            return Err(HintError::TooManyPriorities(DEFAULT_POLICIES_MAX as u32));
         }
         policies.push((priority, policy));
         Ok(())
@@ -76,7 +76,7 @@ impl Wishes {
         let files = &mut all.entry(uid).or_default().files;
         files.retain(|(other, _)| other.upgrade().is_some_and(|other| !Arc::ptr_eq(&other, content)));
         if files.len() >= DEFAULT_FILES_MAX {
-            return Err(HintError::TooManyFiles { limit: DEFAULT_FILES_MAX as u32 });
+            return Err(HintError::TooManyFiles(DEFAULT_FILES_MAX as u32));
         }
         files.push((Arc::downgrade(content), priority));
         Ok(())

@@ -81,7 +81,7 @@ fn unmounted_under_load() {
     }
     let mut fixture = Fixture::with(|options| {
         options.cache_bytes = 2 << 20;
-        options.lookahead = Lookahead::EvenW2r;
+        options.lookahead = Lookahead::W2r;
     });
     fs::write(fixture.origin.join("f"), pattern(8 << 20, 1)).unwrap();
     quote("Unmounting under load ends: requests under way are answered, later ones fail, nothing hangs.");
@@ -148,7 +148,7 @@ fn readers_and_writers_with_checksums() {
     // Several programs at once on few frames; fio checks what it reads against what it wrote.
     let fixture = Fixture::with(|options| {
         options.cache_bytes = 2 << 20;
-        options.lookahead = Lookahead::EvenW2r;
+        options.lookahead = Lookahead::W2r;
     });
     // It leaves files about what it verified wherever it is started.
     let scratch = tempfile::tempdir().unwrap();

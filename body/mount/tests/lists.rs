@@ -107,7 +107,7 @@ fn a_scan_is_fetched_ahead() {
     );
     let fixture = Fixture::with(|options| {
         options.cache_bytes = 90 * BLOCK as u64;
-        options.lookahead = Lookahead::EvenW2r;
+        options.lookahead = Lookahead::W2r;
     });
     make(&fixture.origin, &["f", "g"], 40);
     assert_eq!(fs::read(fixture.mnt.join("f")).unwrap(), pattern(40 * BLOCK, 0));

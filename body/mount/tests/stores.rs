@@ -277,7 +277,7 @@ fn many_readers_see_whole_versions_while_somebody_replaces_them() {
         |_| {},
         |options| {
             // Nothing stays long, and fetching ahead takes part.
-            (options.cache_bytes, options.lookahead) = (2 << 20, Lookahead::EvenW2r);
+            (options.cache_bytes, options.lookahead) = (2 << 20, Lookahead::W2r);
         },
     );
     let (done, whole, stale) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
@@ -343,7 +343,7 @@ fn stores_have_tiers_and_are_read_in_long_pieces() {
         let nodes = vec![("127.0.0.1".to_owned(), port)];
         let place = TierPlace::Remote { nodes, tls: false, cluster: false, user: None };
         (options.tiers.places, options.cache_bytes) = (vec![(place, 32 << 20)], 2 << 20);
-        options.lookahead = Lookahead::EvenW2r;
+        options.lookahead = Lookahead::W2r;
         // However busy the processors are.
         options.tiers.timeout = Duration::from_secs(10);
     };

@@ -101,8 +101,7 @@ fn main() -> Result<(), Failure> {
     let usage = steer.group().usage()?;
     let totals = steer.totals();
     let counters = steer.stop()?;
-    let named: Vec<String> =
-        counters.named().iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+    let named: Vec<String> = counters.named().map(|(name, value)| format!("\"{name}\":{value}")).collect();
     println!(
         "{{\"name\":\"steer\",\"elapsed_s\":{elapsed:.4},\"cpu_s\":{cpu:.4},\"device_read_bytes\":{read},\"memory_peak_bytes\":{peak},\"other_bytes\":{},\"hit_ratio\":{:.4},\"overrules\":{},\"mistakes\":{},\"revocations\":{},{}}}",
         usage.other,

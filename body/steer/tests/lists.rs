@@ -43,7 +43,7 @@ fn list(steer: &Steer, paths: &[String]) {
 }
 
 fn listed(steer: &Steer) -> u64 {
-    steer.counters().named().iter().find(|(name, _)| *name == "listed").expect("a counter").1
+    steer.counters().named().find(|(name, _)| *name == "listed").expect("a counter").1
 }
 
 /// A program of the run that reads a file for each line it is given.

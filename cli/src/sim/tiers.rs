@@ -54,7 +54,7 @@ pub struct TiersWords {
     #[arg(long, value_name = "WHO", default_value = "one")]
     clients: String,
     /// How the trace's owners share memory, where ulc has one client: global-lru, alloc-lru, lru-s,
-    /// lru-sp, lru-sp-one
+    /// lru-sp
     #[arg(long, value_name = "NAME", default_value = "lru-sp")]
     allocation: String,
     /// What owners want, in force from the start: tables NAME.policies and NAME.priorities

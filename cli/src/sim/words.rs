@@ -41,14 +41,14 @@ pub struct Sim {
         "lookahead", "allocation", "sample", "warm_up", "csv", "html", "timings", "jobs_out", "job", "threads",
     ])]
     pub body: Option<BodyName>,
-    /// Look ahead beside the policy: none, obl, obl-2, w2r, sa-w2r, even-w2r, streams, or several
+    /// Look ahead beside the policy: none, obl, obl-2, w2r, sa-w2r, streams, or several
     /// of them
     #[arg(long, value_name = "NAMES", conflicts_with_all = ["allocation", "sample", "job"])]
     pub lookahead: Option<String>,
     /// Blocks looked ahead at a time
     #[arg(long, value_name = "COUNT", requires = "lookahead", value_parser = clap::value_parser!(u32).range(1..=i64::from(pantler_sim::WINDOW_MAX)))]
     pub window: Option<u32>,
-    /// Let the trace's owners share a cache: global-lru, alloc-lru, lru-s, lru-sp, lru-sp-one
+    /// Let the trace's owners share a cache: global-lru, alloc-lru, lru-s, lru-sp
     #[arg(long, value_name = "NAMES", conflicts_with_all = ["policy", "job"])]
     pub allocation: Option<String>,
     /// What owners want, in force from the start: tables NAME.policies and NAME.priorities

@@ -221,11 +221,11 @@ fn since(now: &Counters, before: Option<&Counters>) -> Counters {
 }
 
 fn fetched_ahead(text: &mut String, by: &str, counts: &Prefetched) {
-    let Prefetched { prefetched, used, used_late, wasted, harmful, failed } = *counts;
+    let Prefetched { prefetched, used, used_late, wasted, failed } = *counts;
     if prefetched > 0 {
         let _ = writeln!(
             text,
-            "  fetched ahead by {by}: {prefetched} blocks; {used} used, {used_late} of them late, {wasted} wasted, {harmful} harmful, {failed} failed"
+            "  fetched ahead by {by}: {prefetched} blocks; {used} used, {used_late} of them late, {wasted} wasted, {failed} failed"
         );
     }
 }
@@ -273,14 +273,7 @@ pub mod tests {
             },
             totals: counters,
             prefetching: Some(PrefetchStat {
-                lists: Prefetched {
-                    prefetched: 90,
-                    used: 80,
-                    used_late: 7,
-                    wasted: 6,
-                    harmful: 1,
-                    failed: 2,
-                },
+                lists: Prefetched { prefetched: 90, used: 80, used_late: 7, wasted: 6, failed: 2 },
                 ..PrefetchStat::default()
             }),
             owners: vec![OwnerStat {
@@ -320,7 +313,7 @@ pub mod tests {
   file                         read MB      hits     ahead    misses   hit %  overrules  mistakes revocations  blocks
   …/path/to/some/cscope.out        0.1        75         5        20    75.0          9         1           0      12
   queries lost control: programs beside it missed 1500 blocks, and 400 if none had control, and was granted it since
-  fetched ahead by lists: 90 blocks; 80 used, 7 of them late, 6 wasted, 1 harmful, 2 failed
+  fetched ahead by lists: 90 blocks; 80 used, 7 of them late, 6 wasted, 2 failed
   events lost: 3
 ";
         let table = Table::new(None, 0);

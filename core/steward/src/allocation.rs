@@ -100,7 +100,6 @@ impl Steward {
             self.log(victim, candidate, newcomer, owner, Rule::Overruled);
             self.overrule(victim, candidate);
         }
-        self.sizing.left_weighing(self.entries[victim].block);
         self.drop_frame(victim);
         self.expect_candidates();
         true
@@ -175,21 +174,9 @@ impl Steward {
         if self.options.allocation.swaps() {
             self.weighing.swap(&mut self.links, victim, candidate);
         }
-        match self.options.allocation {
-            Allocation::LruSpOne => {
-                // L6, variant: at most one placeholder per cached block.
-                self.placeholders.clear(candidate);
-                if self.placeholders.points_to(victim) {
-                    self.placeholders.repoint(victim, candidate);
-                } else {
-                    self.placeholders.insert(block, candidate);
-                }
-            }
-            allocation if allocation.has_placeholders() => {
-                self.placeholders.repoint(victim, candidate);
-                self.placeholders.insert(block, candidate);
-            }
-            _ => {}
+        if self.options.allocation == Allocation::LruSp {
+            self.placeholders.repoint(victim, candidate);
+            self.placeholders.insert(block, candidate);
         }
         let keeper = self.owners.keeper(self.entries[candidate].owner);
         if let Some(record) = self.owners.alive_mut(keeper) {

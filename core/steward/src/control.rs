@@ -13,36 +13,21 @@ use crate::manager::{Exhausted, Manager};
 use crate::owners::{COMMON, OwnerKey};
 use crate::{Block, FileId, OwnerId, Steward};
 
-/// Why a call was refused. Nothing changed.
+/// Why a call was refused. Nothing changed. With the bound, where one was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HintError {
     /// More owners than [`Limits::owners`](crate::Limits::owners) or
     /// [`Limits::managers`](crate::Limits::managers).
-    TooManyOwners {
-        /// The bound.
-        limit: u32,
-    },
+    TooManyOwners(u32),
     /// More files than [`Limits::files_per_owner`](crate::Limits::files_per_owner).
-    TooManyFiles {
-        /// The bound.
-        limit: u32,
-    },
+    TooManyFiles(u32),
     /// More priorities than [`Limits::priorities_per_owner`](crate::Limits::priorities_per_owner).
-    TooManyPriorities {
-        /// The bound.
-        limit: u32,
-    },
+    TooManyPriorities(u32),
     /// More ranges in an access list than [`Limits::list_entries`](crate::Limits::list_entries).
-    TooManyEntries {
-        /// The bound.
-        limit: u32,
-    },
+    TooManyEntries(u32),
     /// More access lists than [`Limits::lists`](crate::Limits::lists).
-    TooManyLists {
-        /// The bound.
-        limit: u32,
-    },
+    TooManyLists(u32),
     /// A range of bytes that begins or ends before its file.
     NegativeRange {
         /// The first byte.
@@ -69,17 +54,17 @@ pub enum HintError {
 impl fmt::Display for HintError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooManyOwners { limit } => {
+            Self::TooManyOwners(limit) => {
                 write!(f, "{limit} owners are in control already, and no more may be")
             }
-            Self::TooManyFiles { limit } => {
+            Self::TooManyFiles(limit) => {
                 write!(f, "an owner can give priorities to at most {limit} files")
             }
-            Self::TooManyPriorities { limit } => write!(f, "an owner can use at most {limit} priorities"),
-            Self::TooManyEntries { limit } => {
+            Self::TooManyPriorities(limit) => write!(f, "an owner can use at most {limit} priorities"),
+            Self::TooManyEntries(limit) => {
                 write!(f, "an access list can have at most {limit} files or ranges at once")
             }
-            Self::TooManyLists { limit } => {
+            Self::TooManyLists(limit) => {
                 write!(f, "{limit} owners have access lists already, and no more may")
             }
             Self::NegativeRange { start, end } => {
@@ -107,9 +92,9 @@ impl Steward {
             let files_full = priority != 0 && manager.priority(file) == 0;
             manager.set_priority(file, priority, &limits).map_err(|Exhausted| {
                 if files_full && manager.file_count() >= limits.files_per_owner {
-                    HintError::TooManyFiles { limit: limits.files_per_owner }
+                    HintError::TooManyFiles(limits.files_per_owner)
                 } else {
-                    HintError::TooManyPriorities { limit: limits.priorities_per_owner }
+                    HintError::TooManyPriorities(limits.priorities_per_owner)
                 }
             })
         })?;
@@ -133,7 +118,7 @@ impl Steward {
     /// [`HintError`] past a bound.
     pub fn set_policy(&mut self, owner: OwnerId, priority: i32, policy: PolicyName) -> Result<(), HintError> {
         let limits = self.options.limits;
-        let too_many = HintError::TooManyPriorities { limit: limits.priorities_per_owner };
+        let too_many = HintError::TooManyPriorities(limits.priorities_per_owner);
         let policy: Spec = policy.into();
         self.wish(owner, |manager, links, entries| {
             manager.set_policy(links, entries, priority, policy, &limits).map_err(|Exhausted| too_many)
@@ -165,7 +150,7 @@ impl Steward {
             return Err(HintError::EmptyRange { first, last });
         }
         let limits = self.options.limits;
-        let too_many = HintError::TooManyPriorities { limit: limits.priorities_per_owner };
+        let too_many = HintError::TooManyPriorities(limits.priorities_per_owner);
         let wished =
             self.wish(owner, |manager, _, _| manager.level(priority, &limits).map_err(|Exhausted| too_many))?;
         let Some((key, level)) = wished else { return Ok(0) };
@@ -239,7 +224,7 @@ impl Steward {
         if self.manager_of(owner).is_none() {
             // C6: a first call that passes a bound leaves no trace, so it is tried on a spare
             //     manager.
-            wish(&mut Manager::new(self.options.names, self.options.seed), &mut self.managed, &self.entries)?;
+            wish(&mut Manager::new(self.options.seed), &mut self.managed, &self.entries)?;
         }
         let key = self.take_control(owner)?;
         let record = self.owners.alive_mut(key);
@@ -253,20 +238,19 @@ impl Steward {
     pub(crate) fn take_control(&mut self, owner: OwnerId) -> Result<OwnerKey, HintError> {
         let limits = self.options.limits;
         if self.manager_of(owner).is_none() && self.managers >= limits.managers {
-            return Err(HintError::TooManyOwners { limit: limits.managers });
+            return Err(HintError::TooManyOwners(limits.managers));
         }
         let key = self.owners.key(owner);
         if key == COMMON {
-            return Err(HintError::TooManyOwners { limit: limits.owners });
+            return Err(HintError::TooManyOwners(limits.owners));
         }
         if manager(self, key).is_some() {
             return Ok(key);
         }
         let frames = self.own_blocks_in_order(key);
         frames.iter().for_each(|&frame| self.unmanage(frame));
-        let (names, seed) = (self.options.names, self.options.seed);
         if let Some(record) = self.owners.alive_mut(key) {
-            record.manager = Some(Box::new(Manager::new(names, seed)));
+            record.manager = Some(Box::new(Manager::new(self.options.seed)));
             self.managers += 1;
         }
         frames.iter().for_each(|&frame| self.manage(frame));

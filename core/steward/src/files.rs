@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use pantler_policy::{Handle, Links, List};
 
 use crate::counters::Traffic;
-use crate::directory::Directory;
+use crate::index::{BlockIndex, named};
 use crate::{FileId, Names};
 
 #[derive(Clone, Copy, Debug)]
@@ -23,11 +23,17 @@ pub(crate) struct FileRecord {
     idle: bool,
 }
 
+impl FileRecord {
+    fn is_in_use(&self) -> bool {
+        self.idle || !self.blocks.is_empty()
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
     records: Vec<FileRecord>,
     free: Vec<u32>,
-    index: Directory<FileId, u32>,
+    index: BlockIndex,
     links: Links,
     /// The file found last: runs of blocks of one file are the rule.
     last: Option<(FileId, u32)>,
@@ -40,7 +46,7 @@ impl Files {
         Self {
             records: Vec::new(),
             free: Vec::new(),
-            index: Directory::new(names, seed),
+            index: BlockIndex::new(names, seed),
             links: Links::default(),
             last: None,
             idle: VecDeque::new(),
@@ -49,7 +55,12 @@ impl Files {
     }
 
     pub(crate) fn find(&self, id: FileId) -> Option<&FileRecord> {
-        self.index.get(id).map(|slot| &self.records[slot as usize])
+        self.slot_of(id).map(|slot| &self.records[slot as usize])
+    }
+
+    #[inline]
+    fn slot_of(&self, id: FileId) -> Option<u32> {
+        self.index.find(named(id.0), |slot| self.records[slot as usize].id == id)
     }
 
     /// The slot of a file, which is made if it is new. A new one must get a block at once.
@@ -60,7 +71,7 @@ impl Files {
         {
             return slot;
         }
-        let slot = match self.index.get(id) {
+        let slot = match self.slot_of(id) {
             Some(slot) => slot,
             None => self.new_slot(id),
         };
@@ -86,7 +97,7 @@ impl Files {
                 self.records.len() as u32 - 1
             }
         };
-        self.index.insert(id, slot);
+        self.index.insert(named(id.0), slot);
         slot
     }
 
@@ -140,7 +151,9 @@ impl Files {
         while self.idle.len() > self.idle_max {
             let Some(slot) = self.idle.pop_front() else { return };
             self.last = None;
-            self.index.remove(self.records[slot as usize].id);
+            let record = &mut self.records[slot as usize];
+            record.idle = false;
+            self.index.remove(named(record.id.0), slot);
             self.free.push(slot);
         }
     }
@@ -163,14 +176,15 @@ impl Files {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &FileRecord> {
-        self.index.iter().map(|(_, slot)| &self.records[slot as usize])
+        self.records.iter().filter(|record| record.is_in_use())
     }
 
     pub(crate) fn validate(&self, slot_of: impl Fn(Handle) -> u32, blocks: u32) {
         let mut listed = 0;
-        for (id, slot) in self.index.iter() {
-            let record = &self.records[slot as usize];
-            assert_eq!(record.id, id, "F1: the slot of {id:?} is another file's");
+        self.index.validate(|slot| named(self.records[slot as usize].id.0));
+        assert_eq!(self.index.len() as usize, self.iter().count(), "F1: files that are found");
+        for (slot, record) in (0..).zip(&self.records).filter(|(_, record)| record.is_in_use()) {
+            let id = record.id;
             record.blocks.validate(&self.links);
             listed += record.blocks.len();
             for frame in record.blocks.iter(&self.links) {

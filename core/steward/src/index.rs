@@ -1,11 +1,18 @@
-//! How blocks are found: by the hash of their names, or by names that are numbers.
+//! How blocks, files and owners are found: by the hash of their names, or by names that are
+//! numbers.
 
 mod hashed;
 mod numbered;
 
 use self::hashed::HashedIndex;
 use self::numbered::NumberedIndex;
-use crate::{Block, Names};
+use crate::{Block, FileId, Names};
+
+/// Files and owners are found as if they were blocks of this name.
+#[inline]
+pub(crate) const fn named(number: u64) -> Block {
+    Block::new(FileId(0), number)
+}
 
 /// Finds numbers by the blocks that they stand for.
 #[derive(Clone, Debug)]

@@ -200,7 +200,8 @@ impl Steward {
         let in_room = |room| self.entries.iter().filter(|(_, entry)| entry.room == room).count() as u32;
         assert_eq!(self.weighing.len(), in_room(Room::Weighing), "S1: blocks in the weighing room");
         let pages = |frame| self.entries.pages(frame);
-        assert_eq!(self.weighed(), self.weighing.iter(&self.links).map(pages).sum(), "S5: pages");
+        let weighed: u32 = self.weighing.iter(&self.links).map(pages).sum();
+        assert_eq!(self.weighed(), weighed, "S5: pages");
         assert_eq!(self.waiting.len(), in_room(Room::Waiting), "S1: blocks in the waiting room");
         for frame in self.weighing.iter(&self.links) {
             assert_eq!(self.entries[frame].room, Room::Weighing, "S1: frame {frame}");
@@ -228,7 +229,7 @@ impl Steward {
             self.sizing.validate();
         }
         if let Some(positions) = &self.positions {
-            positions.validate(self.waiting.iter(&self.links));
+            positions.validate(self.waiting.iter(&self.links).rev());
         }
         if let Some(shadow) = &self.shadow {
             shadow.validate();

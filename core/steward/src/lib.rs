@@ -39,7 +39,7 @@
 //! | rules (`docs/RULES.md`) | file |
 //! | --- | --- |
 //! | A1 owners of blocks | [`steward`](mod@steward), `owners` |
-//! | A2, W1 to W5, V1 to V5 rooms | [`rooms`], [`steward`](mod@steward) |
+//! | A2, W1 to W5 rooms | [`rooms`], [`steward`](mod@steward) |
 //! | L1 to L5, L8 allocation: LRU-SP | `allocation` |
 //! | L6 placeholders | `placeholders` |
 //! | L7 revocation | `shadow`, `standing` |
@@ -66,7 +66,6 @@ mod allocation;
 mod control;
 mod counters;
 mod decision;
-mod directory;
 mod entry;
 mod files;
 mod ids;
@@ -75,6 +74,7 @@ mod inspect;
 pub mod lists;
 mod lookahead;
 mod manager;
+mod marks;
 mod options;
 mod order;
 mod owners;
@@ -96,10 +96,10 @@ pub use decision::{Decision, Rule};
 pub use entry::Room;
 pub use ids::{Block, FileId, Frame, Label, OwnerId, Version};
 pub use inspect::{Explanation, FileStat, OwnerStat, PriorityStat};
-pub use lookahead::{Lookahead, UnknownLookahead};
+pub use lookahead::Lookahead;
 pub use options::{
     Allocation, FRAMES_MAX, Limits, Names, Options, OptionsError, PAGES_MAX, PolicyName, Revocation, Spec,
-    UnknownAllocation,
+    UnknownName,
 };
 pub use sampled_lru::SampledLru;
 pub use steward::Steward;

@@ -14,7 +14,7 @@
 //! | --- | --- |
 //! | P1 lists, bounds | [`Chunk`], `list` |
 //! | P2 matching | `list` |
-//! | P3 next hole, free blocks | `steps`, `marks`, `list` |
+//! | P3 next hole, free blocks | `steps`, `list` |
 //! | P4 to P6 fetches and victims | `follow` |
 //! | P7 batch size | [`Steward::set_batch`](crate::Steward::set_batch), by [`scheduling`](crate::scheduling) |
 //!
@@ -31,13 +31,10 @@
 
 mod chunk;
 mod follow;
-mod harm;
 mod list;
-mod marks;
 mod steps;
 
 pub use chunk::Chunk;
-pub(crate) use harm::Harm;
 pub(crate) use list::{List, Met};
 
 /// Files or ranges of a list that a steward takes at once, unless its options say otherwise (P1).
@@ -73,20 +70,19 @@ impl Default for Prefetching {
     }
 }
 
-/// What became of blocks that were prefetched from lists.
+/// What became of blocks that were fetched ahead, for lists or by lookahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Prefetched {
     /// Blocks that were asked for.
     pub prefetched: u64,
     /// Those that were referenced afterwards, late ones included.
     pub used: u64,
-    /// Those that were referenced while they were on their way.
+    /// Those of them that were referenced while they were on their way. 0 where fetches take no
+    /// time.
     pub used_late: u64,
     /// Those that left before a reference.
     pub wasted: u64,
-    /// Wasted ones that had replaced a block which was missed afterwards.
-    pub harmful: u64,
-    /// Those that could not be read.
+    /// Those that could not be read; lookahead counts them as wasted.
     pub failed: u64,
 }
 

@@ -3,12 +3,12 @@
 use core::fmt;
 use core::str::FromStr;
 
-use alloc::string::String;
+use crate::UnknownName;
 
 mod fetch;
 
 /// What is brought in beside blocks that a reader waits for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Lookahead {
     /// Nothing.
@@ -22,10 +22,6 @@ pub enum Lookahead {
     W2r,
     /// The same with a room that adjusts its size (rules W1 to W4).
     SaW2r,
-    /// The same with a room that is as large as it is worth, and that closes where nothing is
-    /// sequential (rules V1 to V5, see [`rooms`](crate::rooms)).
-    #[default]
-    EvenW2r,
     /// Blocks after a stream of references, as far as the stream has shown to go, into the one
     /// list; at most one block in 256 in vain (rules V6 to V9, see [`rooms`](crate::rooms)).
     Streams,
@@ -33,8 +29,7 @@ pub enum Lookahead {
 
 impl Lookahead {
     /// All of them, in the order in which help texts list them.
-    pub const ALL: [Self; 7] =
-        [Self::None, Self::Obl, Self::Obl2, Self::W2r, Self::SaW2r, Self::EvenW2r, Self::Streams];
+    pub const ALL: [Self; 6] = [Self::None, Self::Obl, Self::Obl2, Self::W2r, Self::SaW2r, Self::Streams];
 
     /// The name as typed.
     pub const fn as_str(self) -> &'static str {
@@ -44,14 +39,13 @@ impl Lookahead {
             Self::Obl2 => "obl-2",
             Self::W2r => "w2r",
             Self::SaW2r => "sa-w2r",
-            Self::EvenW2r => "even-w2r",
             Self::Streams => "streams",
         }
     }
 
     /// Whether blocks that lookahead brought in wait in a room of their own.
     pub const fn has_waiting_room(self) -> bool {
-        matches!(self, Self::W2r | Self::SaW2r | Self::EvenW2r)
+        matches!(self, Self::W2r | Self::SaW2r)
     }
 }
 
@@ -62,31 +56,12 @@ impl fmt::Display for Lookahead {
 }
 
 impl FromStr for Lookahead {
-    type Err = UnknownLookahead;
+    type Err = UnknownName;
 
-    fn from_str(name: &str) -> Result<Self, UnknownLookahead> {
-        let found = Self::ALL.into_iter().find(|lookahead| lookahead.as_str() == name);
-        found.ok_or_else(|| UnknownLookahead { name: name.into() })
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        UnknownName::find("lookahead", name, &Self::ALL, |lookahead| lookahead.as_str())
     }
 }
-
-/// A name that is no lookahead's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownLookahead {
-    name: String,
-}
-
-impl fmt::Display for UnknownLookahead {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown lookahead `{}`, expected one of", self.name)?;
-        for lookahead in Lookahead::ALL {
-            write!(f, " {lookahead}")?;
-        }
-        Ok(())
-    }
-}
-
-impl core::error::Error for UnknownLookahead {}
 
 #[cfg(test)]
 mod tests {
@@ -101,7 +76,7 @@ mod tests {
         let error = "two".parse::<Lookahead>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "unknown lookahead `two`, expected one of none obl obl-2 w2r sa-w2r even-w2r streams"
+            "unknown lookahead `two`, expected one of none obl obl-2 w2r sa-w2r streams"
         );
     }
 }

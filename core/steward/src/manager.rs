@@ -13,12 +13,13 @@
 
 use alloc::vec::Vec;
 
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use pantler_policy::{Handle, Links, PolicyName, Spec};
 
-use crate::directory::Directory;
 use crate::entry::{Entries, Entry};
 use crate::order::Order;
-use crate::{Block, FileId, Limits, Names};
+use crate::{Block, FileId, Limits};
 
 /// One priority and its blocks.
 #[derive(Clone, Debug)]
@@ -33,7 +34,7 @@ pub(crate) struct Level {
 pub(crate) struct Manager {
     levels: Vec<Level>,
     order: Vec<u16>,
-    priorities: Directory<FileId, i32>,
+    priorities: HashMap<FileId, i32, FixedState>,
 }
 
 /// The bound that a call would pass (rule C6).
@@ -41,16 +42,16 @@ pub(crate) struct Exhausted;
 
 impl Manager {
     /// The common owner's manager, with a policy chosen by the user that runs the cache.
-    pub(crate) fn common(names: Names, seed: u64, policy: Spec, frames: u32) -> Self {
-        let mut manager = Self::new(names, seed);
+    pub(crate) fn common(seed: u64, policy: Spec, frames: u32) -> Self {
+        let mut manager = Self::new(seed);
         manager.levels[0].blocks = Order::for_frames(policy, frames);
         manager
     }
 
     /// A manager without wishes: priority 0, LRU.
-    pub(crate) fn new(names: Names, seed: u64) -> Self {
-        let mut manager =
-            Self { levels: Vec::new(), order: Vec::new(), priorities: Directory::new(names, seed) };
+    pub(crate) fn new(seed: u64) -> Self {
+        let priorities = HashMap::with_hasher(FixedState::with_seed(seed));
+        let mut manager = Self { levels: Vec::new(), order: Vec::new(), priorities };
         manager.add_level(0);
         manager
     }
@@ -104,7 +105,7 @@ impl Manager {
     // Wishes.
 
     pub(crate) fn priority(&self, file: FileId) -> i32 {
-        self.priorities.get(file).unwrap_or(0)
+        self.priorities.get(&file).copied().unwrap_or(0)
     }
 
     /// Files with a long-term priority other than 0.
@@ -137,7 +138,7 @@ impl Manager {
         priority: i32,
         limits: &Limits,
     ) -> Result<u16, Exhausted> {
-        let known = self.priorities.get(file).is_some();
+        let known = self.priorities.contains_key(&file);
         if !known && priority != 0 && self.priorities.len() >= limits.files_per_owner as usize {
             return Err(Exhausted);
         }
@@ -152,7 +153,7 @@ impl Manager {
 
     /// The wish for `file` is void.
     pub(crate) fn forget_file(&mut self, file: FileId) -> Option<i32> {
-        let priority = self.priorities.remove(file)?;
+        let priority = self.priorities.remove(&file)?;
         if let Some(level) = self.find_level(priority) {
             self.levels[level as usize].files -= 1;
         }
@@ -161,8 +162,7 @@ impl Manager {
 
     /// The wishes for these files are void.
     pub(crate) fn forget_files(&mut self, is_gone: &impl Fn(FileId) -> bool) {
-        let gone: Vec<FileId> =
-            self.priorities.iter().map(|(file, _)| file).filter(|&file| is_gone(file)).collect();
+        let gone: Vec<FileId> = self.priorities.keys().copied().filter(|&file| is_gone(file)).collect();
         for file in gone {
             self.forget_file(file);
         }
@@ -265,7 +265,7 @@ impl Manager {
         assert!(order.iter().copied().eq(0..self.levels.len() as u16), "G1: a level is missing");
         for (index, level) in (0..).zip(&self.levels) {
             level.blocks.validate(links, |frame| entry(frame).block);
-            let files = self.priorities.iter().filter(|&(_, priority)| priority == level.priority).count();
+            let files = self.priorities.values().filter(|&&priority| priority == level.priority).count();
             assert_eq!(files, level.files as usize, "G2: files of priority {}", level.priority);
             for frame in level.blocks.iter(links) {
                 let entry = entry(frame);

@@ -4,6 +4,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use alloc::string::String;
+use alloc::vec::Vec;
 
 pub use pantler_policy::{PolicyName, Spec};
 
@@ -25,13 +26,11 @@ pub enum Allocation {
     /// LRU-SP: swapping and placeholders.
     #[default]
     LruSp,
-    /// LRU-SP with at most one placeholder per cached block (rule L6).
-    LruSpOne,
 }
 
 impl Allocation {
     /// All of them, in the order in which help texts list them.
-    pub const ALL: [Self; 5] = [Self::GlobalLru, Self::AllocLru, Self::LruS, Self::LruSp, Self::LruSpOne];
+    pub const ALL: [Self; 4] = [Self::GlobalLru, Self::AllocLru, Self::LruS, Self::LruSp];
 
     /// The name as typed.
     pub const fn as_str(self) -> &'static str {
@@ -40,7 +39,6 @@ impl Allocation {
             Self::AllocLru => "alloc-lru",
             Self::LruS => "lru-s",
             Self::LruSp => "lru-sp",
-            Self::LruSpOne => "lru-sp-one",
         }
     }
 
@@ -49,11 +47,7 @@ impl Allocation {
     }
 
     pub(crate) const fn swaps(self) -> bool {
-        matches!(self, Self::LruS | Self::LruSp | Self::LruSpOne)
-    }
-
-    pub(crate) const fn has_placeholders(self) -> bool {
-        matches!(self, Self::LruSp | Self::LruSpOne)
+        matches!(self, Self::LruS | Self::LruSp)
     }
 }
 
@@ -64,31 +58,42 @@ impl fmt::Display for Allocation {
 }
 
 impl FromStr for Allocation {
-    type Err = UnknownAllocation;
+    type Err = UnknownName;
 
-    fn from_str(name: &str) -> Result<Self, UnknownAllocation> {
-        let found = Self::ALL.into_iter().find(|allocation| allocation.as_str() == name);
-        found.ok_or_else(|| UnknownAllocation { name: name.into() })
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        UnknownName::find("allocation", name, &Self::ALL, |allocation| allocation.as_str())
     }
 }
 
-/// A name that is no allocation's.
+/// A name that was typed and that nothing has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownAllocation {
+pub struct UnknownName {
+    what: &'static str,
     name: String,
+    known: Vec<&'static str>,
 }
 
-impl fmt::Display for UnknownAllocation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown allocation `{}`, expected one of", self.name)?;
-        for allocation in Allocation::ALL {
-            write!(f, " {allocation}")?;
-        }
-        Ok(())
+impl UnknownName {
+    pub(crate) fn find<T: Copy>(
+        what: &'static str,
+        name: &str,
+        all: &[T],
+        name_of: impl Fn(T) -> &'static str,
+    ) -> Result<T, Self> {
+        let found = all.iter().copied().find(|&one| name_of(one) == name);
+        let known = || all.iter().map(|&one| name_of(one)).collect();
+        found.ok_or_else(|| Self { what, name: name.into(), known: known() })
     }
 }
 
-impl core::error::Error for UnknownAllocation {}
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, name, known } = self;
+        write!(f, "unknown {what} `{name}`, expected one of {}", known.join(" "))
+    }
+}
+
+impl core::error::Error for UnknownName {}
 
 /// When an owner loses control (rule L7): owners without control missed more than in the shadow, in
 /// which no owner has control.
@@ -170,12 +175,11 @@ pub struct Options {
     /// Pages of a whole block, 1 to [`PAGES_MAX`]. With 1, which is the default, pages are frames;
     /// with more, a block weighs the pages that it holds.
     pub block_pages: u32,
-    /// Frames of whole blocks for blocks that lookahead brought in, without a reference yet (rule
-    /// A2); below `capacity`. With a `lookahead` that has a room of its own, the room sees to its
-    /// size itself, and this is ignored.
+    /// Frames of whole blocks for blocks that lookahead brought in (rule A2); below `capacity`.
+    /// Ignored with a `lookahead` that has a room of its own.
     pub waiting: u32,
-    /// What the steward looks ahead by itself (rules W1 to W6). `None` leaves it to the body, which
-    /// tells what it looked ahead.
+    /// What the steward looks ahead by itself. `None` leaves it to the body, which tells what it
+    /// looked ahead.
     pub lookahead: Lookahead,
     /// Blocks looked ahead at a time, at least 1.
     pub window: u32,
@@ -229,17 +233,17 @@ impl Options {
 
     pub(crate) fn check(&self) -> Result<(), OptionsError> {
         if !(1..=PAGES_MAX).contains(&self.block_pages) {
-            return Err(OptionsError::BlockPages { pages: self.block_pages });
+            return Err(OptionsError::BlockPages(self.block_pages));
         }
         let frames = self.frames();
         if frames == 0 || self.capacity > FRAMES_MAX {
-            return Err(OptionsError::Capacity { frames });
+            return Err(OptionsError::Capacity(frames));
         }
         if self.waiting >= frames {
             return Err(OptionsError::Waiting { waiting: self.waiting, capacity: frames });
         }
         if self.common_policy.policy_name().is_none() {
-            return Err(OptionsError::Offline { policy: self.common_policy.name() });
+            return Err(OptionsError::Offline(self.common_policy.name()));
         }
         Ok(())
     }
@@ -251,15 +255,12 @@ pub const FRAMES_MAX: u32 = 1 << 30;
 /// Most pages of a block: a body marks in a word which it holds.
 pub const PAGES_MAX: u32 = 64;
 
-/// Options that make no sense together.
+/// Options that make no sense together, with what was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OptionsError {
     /// No frame, or more than [`FRAMES_MAX`].
-    Capacity {
-        /// The frames asked for.
-        frames: u32,
-    },
+    Capacity(u32),
     /// The waiting room takes all frames.
     Waiting {
         /// The frames asked for.
@@ -268,15 +269,9 @@ pub enum OptionsError {
         capacity: u32,
     },
     /// A block of no page, or of more than [`PAGES_MAX`].
-    BlockPages {
-        /// The pages asked for.
-        pages: u32,
-    },
-    /// A policy that would have to know the future.
-    Offline {
-        /// Its name.
-        policy: &'static str,
-    },
+    BlockPages(u32),
+    /// A policy that would have to know the future, by its name.
+    Offline(&'static str),
     /// Tiers that make no hierarchy.
     Tiers(SizesError),
 }
@@ -284,16 +279,14 @@ pub enum OptionsError {
 impl fmt::Display for OptionsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Capacity { frames } => {
+            Self::Capacity(frames) => {
                 write!(f, "a capacity of {frames} frames is outside 1 to {FRAMES_MAX}")
             }
             Self::Waiting { waiting, capacity } => {
                 write!(f, "a waiting room of {waiting} frames leaves nothing of a capacity of {capacity}")
             }
-            Self::BlockPages { pages } => {
-                write!(f, "a block of {pages} pages is outside 1 to {PAGES_MAX}")
-            }
-            Self::Offline { policy } => write!(f, "`{policy}` would have to know the future"),
+            Self::BlockPages(pages) => write!(f, "a block of {pages} pages is outside 1 to {PAGES_MAX}"),
+            Self::Offline(policy) => write!(f, "`{policy}` would have to know the future"),
             Self::Tiers(error) => write!(f, "tiers: {error}"),
         }
     }

@@ -12,8 +12,8 @@ use alloc::vec::Vec;
 use pantler_policy::Handle;
 
 use crate::counters::Counters;
-use crate::directory::Directory;
 pub(crate) use crate::ids::{COMMON, NOBODY, OwnerKey};
+use crate::index::{BlockIndex, named};
 use crate::manager::Manager;
 use crate::{Names, OwnerId, Steward};
 
@@ -44,7 +44,7 @@ impl OwnerRecord {
 pub(crate) struct Owners {
     records: Vec<OwnerRecord>,
     free: Vec<OwnerKey>,
-    index: Directory<OwnerId, OwnerKey>,
+    index: BlockIndex,
     /// The owner found last: runs of references by one owner are the rule.
     last: Option<(OwnerId, OwnerKey)>,
     /// Counters of owners without a record any more.
@@ -57,7 +57,7 @@ impl Owners {
         Self {
             records: alloc::vec![OwnerRecord::new(None, common)],
             free: Vec::new(),
-            index: Directory::new(names, seed),
+            index: BlockIndex::new(names, seed),
             last: None,
             past: Counters::default(),
             max,
@@ -68,8 +68,14 @@ impl Owners {
     pub(crate) fn find(&self, id: OwnerId) -> Option<OwnerKey> {
         match self.last {
             Some((last, key)) if last == id => Some(key),
-            _ => self.index.get(id),
+            _ => self.look_up(id),
         }
+    }
+
+    // Out of line: the loop of the hashed index would cost every reference some registers.
+    #[inline(never)]
+    fn look_up(&self, id: OwnerId) -> Option<OwnerKey> {
+        self.index.find(named(id.0), |key| self.records[key as usize].id == Some(id))
     }
 
     /// The key of an owner, which is made if it is new. Past the bound it is the common owner's.
@@ -79,7 +85,7 @@ impl Owners {
             self.last = Some((id, key));
             return key;
         }
-        if self.index.len() >= self.max as usize {
+        if self.index.len() >= self.max {
             return COMMON;
         }
         let record = OwnerRecord::new(Some(id), None);
@@ -93,21 +99,21 @@ impl Owners {
                 self.records.len() as OwnerKey - 1
             }
         };
-        self.index.insert(id, key);
+        self.index.insert(named(id.0), key);
         self.last = Some((id, key));
         key
     }
 
     /// Live owners, the common owner left out.
     pub(crate) fn live(&self) -> usize {
-        self.index.len()
+        self.index.len() as usize
     }
 
     /// The owner is dead: its id is free for another life.
     pub(crate) fn bury(&mut self, key: OwnerKey) {
         let record = &mut self.records[key as usize];
         if let Some(id) = record.id {
-            self.index.remove(id);
+            self.index.remove(named(id.0), key);
         }
         self.last = None;
         record.alive = false;
@@ -194,7 +200,7 @@ impl Owners {
             assert_eq!(freed, usize::from(!record.in_use()), "O2: record {key} is free {freed} times");
             if let (true, Some(id)) = (record.alive, record.id) {
                 live += 1;
-                assert_eq!(self.index.get(id), Some(key), "O1: {id:?} is not found");
+                assert_eq!(self.find(id), Some(key), "O1: {id:?} is not found");
             }
         }
         assert_eq!(live, self.index.len(), "O1: a dead owner is found");

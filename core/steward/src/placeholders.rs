@@ -2,10 +2,9 @@
 //! L1, L2, L4, L6).
 //!
 //! `P` maps a block *outside* the weighing room to the frame of a block inside it. Placeholders of
-//! one frame form a group, and a group names its frame in one place, so that re-pointing all
-//! placeholders of a victim to the candidate (L4) rarely touches them: an empty candidate takes the
-//! group over, two groups merge the smaller into the larger. A manager that is foolish on purpose
-//! therefore pays O(log n) per overrule, not O(n).
+//! one frame form a group that names the frame. Re-pointing (L4) gives the group to the candidate,
+//! or merges the smaller group into the larger: O(log n) per overrule, even for a manager that is
+//! foolish on purpose.
 //!
 //! H1  `index` and the records in use agree: each record is found under its block, and nothing else
 //!     is.
@@ -122,11 +121,6 @@ impl Placeholders {
         if !self.by_age.is_empty() {
             self.index.prefetch(block);
         }
-    }
-
-    /// Whether any placeholder points to `frame`.
-    pub(crate) fn points_to(&self, frame: u32) -> bool {
-        self.group(frame).is_some()
     }
 
     /// Makes `P[block] = frame`. There is none for `block` yet.

@@ -8,14 +8,12 @@
 //! ```
 //!
 //! The policy names handles, the steward frames. Looking up a ghost costs a hash, and only on a
-//! miss: hits and victims go by two arrays. Beside the policy's own structures the frames stand in
-//! a list of the managers' slab, from the least to the most recently used: what rule C5 and a
-//! change of policy go by.
+//! miss. The frames stand in a list of the managers' slab as well, from the least to the most
+//! recently used: what rule C5 and a change of policy go by.
 //!
-//! How many frames the policy counts on: as many as it was told at the start, or as many as it held
-//! when it last replaced a block, and more once it holds more. The common owner's is told the
-//! steward's capacity, so that alone in a cache it is exactly the policy of the textbook; a level
-//! of a manager begins with what it holds, so that hints cost no memory.
+//! The policy counts on as many frames as it was told at the start, or held when it last replaced a
+//! block, and on more once it holds more. The common owner's is told the steward's capacity, so
+//! that alone in a cache it is exactly the policy of the textbook.
 //!
 //! H1  Each frame on `recency` has a handle, and that handle names this frame and the frame's
 //!     block.

@@ -9,34 +9,11 @@
 //! ```
 //!
 //! Prefetched blocks have proved nothing, so they never displace a block that was referenced; what
-//! they get is the waiting room's `n` frames. The rules W1 to W6 are those of docs/RULES.md; how
-//! `n` moves is what the schemes differ in: `w2r` leaves it, `sa-w2r` follows W2 and W3, and
-//! `even-w2r`, ours, these:
+//! they get is the waiting room's `n` frames. The rules W1 to W6 are those of docs/RULES.md. `w2r`
+//! leaves `n` as it is, `sa-w2r` follows W2 and W3.
 //!
-//! * V1 Each room has *ghosts*, the names of the last `g = max(1, ⌊C/10⌋)` blocks that left it: of
-//!   the waiting room those without a reference, of the weighing room its victims.
-//! * V2 Miss on i: among the ghosts of the waiting room only, `n + 1`: the next few frames there
-//!   would have brought a hit. Among those of the weighing room only, `n − 1`. Then i is a ghost no
-//!   longer.
-//! * V3 There is a *credit* of at most 1024, full at the start. A fetch by lookahead costs 1; a
-//!   reference to a waiting block or to a ghost of the waiting room earns 16.
-//! * V4 Without credit lookahead does not fetch, but its block becomes a ghost of the waiting room,
-//!   as *expected*. V2 does not count the expected ones: a room of any size would have held them.
-//! * V5 Frames of the `n` in which nothing waits are *lent* to the weighing room. When a block is
-//!   going to wait and finds none, one comes back: the weighing room is trimmed. After as many
-//!   references as there are frames that were no hits in the weighing room, the waiting room keeps
-//!   as many frames as blocks waited at most meanwhile, the window at least, and lends the others.
-//!
-//! V2 makes both rooms equally long where their last frames bring equally much, which is where
-//!    moving a frame stops paying.
-//! V3 bounds the waste: at most 16 fetches, and 1024 at the start, per block that lookahead
-//!    foresaw.
-//! V5 leaves a stream that needs one frame one frame, and takes nothing from the others: what may
-//! wait stays `n`. Why W3 is not enough, and the measurements: docs/decisions/0040-even-rooms.md,
-//! docs/benchmarks/lookahead.md; why V5: docs/decisions/0070-frames-that-wait-for-nothing.md.
-//!
-//! All of these may read more than a cache without lookahead. `streams`, ours, may not, and has no
-//! waiting room:
+//! Both may read more than a cache without lookahead. `streams`, ours, may not, and has no waiting
+//! room:
 //!
 //! * V6 A reference goes on with a *stream* when it is to the block after the last one of that
 //!   stream; of several such streams it is the one that moved last. The 64 streams that moved last
@@ -69,7 +46,6 @@
 //! Source: H. S. Jeon, S. H. Noh, *Dynamic buffer cache management scheme based on simple and
 //! aggressive prefetching*, 4th Annual Linux Showcase & Conference, 2000.
 
-mod ghosts;
 mod positions;
 mod sizing;
 mod streams;
@@ -77,17 +53,3 @@ mod streams;
 pub(crate) use positions::Positions;
 pub(crate) use sizing::Sizing;
 pub(crate) use streams::{Asked, Streams};
-
-/// What lookahead did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Looked {
-    /// Blocks that lookahead brought in.
-    pub prefetched: u64,
-    /// Those that were referenced afterwards.
-    pub used: u64,
-    /// Those of them that were referenced while they were on their way. 0 where fetches take no
-    /// time.
-    pub used_late: u64,
-    /// Those that left before a reference. The rest is still cached.
-    pub wasted: u64,
-}

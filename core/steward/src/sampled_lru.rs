@@ -13,20 +13,16 @@
 //! The estimate is the misses of the sample times `one_in`, which is right on average whatever is
 //! referenced; hot blocks, of which chance takes many or few, are hits and do not count.
 //!
-//! M1  Every resident block is in the index and on the list; there are at most `frames` of them.
-//! M2  Every resident block is of the sample.
+//! M1  Every cached block is of the sample.
 
-use alloc::vec::Vec;
+use alloc::boxed::Box;
 use core::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
-use pantler_policy::{Links, List};
 
-use crate::index::BlockIndex;
-use crate::{Block, FileId, Names};
+use crate::{Allocation, Block, FileId, Limits, Options, OwnerId, Steward};
 
-/// Frames of the scaled cache at most: this bounds memory (48 bytes each), and with it the rate of
-/// sampling.
+/// Frames of the scaled cache at most: this bounds memory, and with it the rate of sampling.
 const SCALED_FRAMES_MAX: u32 = 512;
 
 /// An LRU over a sample of the blocks.
@@ -46,21 +42,12 @@ const SCALED_FRAMES_MAX: u32 = 512;
 pub struct SampledLru {
     /// One block in 2 to this power is in the sample.
     shift: u32,
-    frames: u32,
     hasher: FixedState,
     /// The group that was asked about last, and its block in the sample: most references go on in a
     /// group.
     last: (FileId, u64, u64),
-    index: BlockIndex,
-    /// The block of each handle.
-    blocks: Vec<Block>,
-    /// Handles of no block.
-    free: Vec<u32>,
-    links: Links,
-    /// Least recently used first.
-    recency: List,
+    lru: Box<Steward>,
     references: u64,
-    sampled_misses: u64,
 }
 
 impl SampledLru {
@@ -69,19 +56,14 @@ impl SampledLru {
         let shift = frames.div_ceil(SCALED_FRAMES_MAX).next_power_of_two().trailing_zeros();
         let hasher = FixedState::with_seed(seed);
         let chosen = chosen(&hasher, FileId(0), 0, shift);
-        Self {
-            shift,
-            frames: scaled(frames, shift),
-            hasher,
-            last: (FileId(0), 0, chosen),
-            index: BlockIndex::new(Names::Any, seed),
-            blocks: Vec::new(),
-            free: Vec::new(),
-            links: Links::default(),
-            recency: List::default(),
-            references: 0,
-            sampled_misses: 0,
-        }
+        let options = Options {
+            allocation: Allocation::GlobalLru,
+            limits: Limits { idle_files: 0, ..Limits::default() },
+            seed,
+            ..Options::new(scaled(frames, shift))
+        };
+        let lru = Box::new(Steward::new(options).expect("there is a frame at least"));
+        Self { shift, hasher, last: (FileId(0), 0, chosen), lru, references: 0 }
     }
 
     /// A block is referenced.
@@ -93,48 +75,21 @@ impl SampledLru {
             self.last = (block.file, group, chosen(&self.hasher, block.file, group, self.shift));
         }
         if self.last.2 == block.index {
-            self.reference_sampled(block);
+            self.lru.observed(OwnerId(0), block);
+            self.forget_actions();
         }
-    }
-
-    fn reference_sampled(&mut self, block: Block) {
-        let blocks = &self.blocks;
-        if let Some(handle) = self.index.find(block, |handle| blocks[handle as usize] == block) {
-            self.recency.move_to_back(&mut self.links, handle);
-            return;
-        }
-        self.sampled_misses += 1;
-        let handle = if self.recency.len() < self.frames { self.new_handle(block) } else { self.evict() };
-        self.blocks[handle as usize] = block;
-        self.index.insert(block, handle);
-        self.recency.push_back(&mut self.links, handle);
     }
 
     /// From now on the cache has `frames` frames. The rate of sampling stays, so memory is bounded
     /// by the most there were at first.
     pub fn set_frames(&mut self, frames: u32) {
-        self.frames = scaled(frames, self.shift).min(SCALED_FRAMES_MAX);
-        while self.recency.len() > self.frames {
-            let handle = self.evict();
-            self.free.push(handle);
-        }
+        let frames = scaled(frames, self.shift).min(SCALED_FRAMES_MAX);
+        self.lru.set_capacity(frames).expect("there is a frame at least");
+        self.forget_actions();
     }
 
-    fn new_handle(&mut self, block: Block) -> u32 {
-        if let Some(handle) = self.free.pop() {
-            return handle;
-        }
-        let handle = self.blocks.len() as u32;
-        self.blocks.push(block);
-        self.links.grow(handle + 1);
-        handle
-    }
-
-    fn evict(&mut self) -> u32 {
-        let handle =
-            self.recency.take_first(&mut self.links, &|_| false).expect("M1: a full cache has blocks");
-        self.index.remove(self.blocks[handle as usize], handle);
-        handle
+    fn forget_actions(&mut self) {
+        while self.lru.poll().is_some() {}
     }
 
     /// References so far, of blocks in the sample and others.
@@ -144,7 +99,7 @@ impl SampledLru {
 
     /// The misses of a whole LRU of the same size, about.
     pub fn misses(&self) -> u64 {
-        (self.sampled_misses << self.shift).min(self.references)
+        (self.lru.totals().misses << self.shift).min(self.references)
     }
 
     /// Of this many blocks one is in the sample; 1 means that nothing is estimated.
@@ -157,16 +112,12 @@ impl SampledLru {
     /// # Panics
     /// An invariant is broken.
     pub fn validate(&self) {
-        assert!(self.recency.len() <= self.frames, "M1: more blocks than frames");
-        let handles = self.blocks.len() - self.free.len();
-        assert_eq!(self.recency.len() as usize, handles, "M1: a handle is not on the list");
-        assert_eq!(self.recency.len(), self.index.len(), "M1: list and index differ");
-        self.index.validate(|handle| self.blocks[handle as usize]);
-        self.recency.validate(&self.links);
-        for handle in self.recency.iter(&self.links) {
-            let block = self.blocks[handle as usize];
-            let group = block.index >> self.shift;
-            assert_eq!(block.index, chosen(&self.hasher, block.file, group, self.shift), "M2");
+        self.lru.validate();
+        for file in self.lru.files() {
+            for index in self.lru.cached(file.id) {
+                let group = index >> self.shift;
+                assert_eq!(index, chosen(&self.hasher, file.id, group, self.shift), "M1");
+            }
         }
     }
 }
@@ -185,6 +136,7 @@ fn scaled(frames: u32, shift: u32) -> u32 {
 mod tests {
     use super::*;
     use alloc::collections::VecDeque;
+    use alloc::vec::Vec;
 
     /// As slow as obvious.
     fn whole(frames: usize, references: impl Iterator<Item = Block>) -> u64 {
@@ -261,6 +213,6 @@ mod tests {
             lru.reference(Block::new(FileId(index >> 12), index * 7));
         }
         lru.validate();
-        assert!(lru.blocks.len() <= SCALED_FRAMES_MAX as usize);
+        assert!(lru.lru.used() <= SCALED_FRAMES_MAX);
     }
 }

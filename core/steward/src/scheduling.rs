@@ -29,10 +29,7 @@
 //!   `batch` reads of one block take, `B` is as many blocks as can be read in that time side by
 //!   side, and both a batch and a run have at most `batch_max` blocks.
 //!
-//! Why a request of a list does not simply become a demand: of two owners that each wait for the
-//! next block of their lists one would be served a block of here and one of there, with the device
-//! going to and fro between them, and no batch would ever be read in one sweep. See
-//! docs/decisions/0042-scheduling.md.
+//! Why a request of a list does not become a demand: docs/decisions/0042-scheduling.md.
 //!
 //! With [`Order::Arrival`] none of this holds: requests go out as they come, one by one. That is
 //! what there is without a scheduler, to compare with.
@@ -40,8 +37,7 @@
 //! Positions are whatever orders blocks as the device does. A body that does not know says 0 for
 //! all, and requests are sorted by file and index.
 //!
-//! How large `batch` and the number on their way are, follows the device where that is wanted:
-//! [`Pace`] (P7).
+//! `batch` and the number on their way follow the device where that is wanted: [`Pace`] (P7).
 //!
 //! Nothing here reads a clock: times come from the body, in nanoseconds from any start, and never
 //! go backwards. The requests that wait here are bounded by the body: a block that is fetched has a

@@ -5,9 +5,7 @@
 //! frames: all blocks of a small cache, and at most [`FRAMES`] frames of a large one. It is there
 //! from the first overrule beside another live owner on.
 //!
-//! That LRU-SP harms no owner is promised against global LRU (docs/RULES.md, L). Against the same
-//! company with one owner oblivious it is not: an owner that leaves frames to another can take them
-//! back. So there is one shadow for all owners, and not one for each.
+//! There is one for all owners: that LRU-SP harms none is promised against global LRU alone.
 //!
 //! ```text
 //!                     cache misses          cache hits
@@ -19,10 +17,10 @@
 //! miss for each frame at most: for a block that was in the shadow alone. So control is lost when
 //! the excess passes that and `needed`.
 //!
-//! A sample can have too few blocks between two references of a block, and the shadow then keeps
-//! what LRU would not. Where not all blocks are followed it has an eighth of its frames less: by
-//! Chernoff's bound a reference that misses under LRU then hits in the shadow with a probability of
-//! at most exp(−n/128) for n frames, n > [`FRAMES`]` / 2`: e^−16.
+//! A sample can have too few blocks between two references of a block. So the shadow has an eighth
+//! of its frames less where not all blocks are followed: by Chernoff's bound a reference that
+//! misses under LRU then hits in the shadow with a probability of at most exp(−n/128) for n frames,
+//! which is e^−16.
 //!
 //! Z1  Each owner of the shadow is without control, and nothing waits there.
 

@@ -21,11 +21,11 @@ use pantler_policy::{Handle, Links, List, PolicyName};
 use crate::decision::DecisionLog;
 use crate::entry::{Brought, Entries, Entry, NO_LEVEL, Room};
 use crate::files::Files;
-use crate::lists::{Harm, List as AccessList, Met, Prefetched};
+use crate::lists::{List as AccessList, Met, Prefetched};
 use crate::manager::Manager;
 use crate::owners::{COMMON, NOBODY, OwnerKey, Owners};
 use crate::placeholders::Placeholders;
-use crate::rooms::{Asked, Looked, Positions, Sizing, Streams};
+use crate::rooms::{Asked, Positions, Sizing, Streams};
 use crate::shadow::Shadow;
 use crate::tiers::Tiers;
 use crate::{Access, Action, Block, Frame, Lookahead, Options, OptionsError, OwnerId, Why};
@@ -68,11 +68,10 @@ pub struct Steward {
     pub(crate) positions: Option<Positions>,
     /// Where references come in order; kept where a rule asks for it.
     pub(crate) streams: Streams,
-    pub(crate) looked: Looked,
+    pub(crate) looked: Prefetched,
     /// Access lists, one per owner at most, all of owners in control.
     pub(crate) lists: Vec<AccessList>,
     pub(crate) prefetched: Prefetched,
-    pub(crate) harm: Harm,
     /// The cache without control (L7), while it is needed.
     pub(crate) shadow: Option<Box<Shadow>>,
     recent_drops: RecentDrops,
@@ -96,8 +95,7 @@ impl Steward {
             options.allocation.has_managers() && options.common_policy != PolicyName::Lru.spec();
         let frames = options.frames();
         let room = frames - options.waiting;
-        let common =
-            has_common_policy.then(|| Box::new(Manager::common(names, seed, options.common_policy, room)));
+        let common = has_common_policy.then(|| Box::new(Manager::common(seed, options.common_policy, room)));
         Ok(Self {
             entries: Entries::new(names, seed),
             files: Files::new(options.limits.idle_files, names, seed),
@@ -112,13 +110,12 @@ impl Steward {
             log: DecisionLog::new(options.log),
             actions: VecDeque::new(),
             managers: 0,
-            sizing: Sizing::new(options.lookahead, frames, options.window, seed),
-            positions: (options.lookahead == Lookahead::SaW2r).then(Positions::default),
+            sizing: Sizing::new(options.lookahead, frames, options.window),
+            positions: (options.lookahead == Lookahead::SaW2r).then(Positions::new),
             streams: Streams::default(),
-            looked: Looked::default(),
+            looked: Prefetched::default(),
             lists: Vec::new(),
             prefetched: Prefetched::default(),
-            harm: Harm::new(seed),
             shadow: None,
             recent_drops: RecentDrops::default(),
             tiers: None,
@@ -347,11 +344,8 @@ impl Steward {
     fn meet(&mut self, owner: OwnerKey, block: Block, asked: Asked) -> Ahead {
         let met = self.meet_list(owner, block);
         let follows = self.follows(block);
-        if self.entries.find(block).is_none() {
-            if self.looks_ahead() {
-                self.size_for_miss(block, follows);
-            }
-            self.prefetched.harmful += u64::from(self.harm.missed(block));
+        if self.looks_ahead() && self.entries.find(block).is_none() {
+            self.size_for_miss(block, follows);
         }
         Ahead { met, follows, asked }
     }
@@ -394,9 +388,9 @@ impl Steward {
             self.count_use(frame);
         }
         if room == Room::Waiting {
-            let positions = self.positions.as_ref();
-            self.sizing
-                .waited(self.waiting.len(), || positions.map_or(1, |positions| positions.position(frame)));
+            if let Some(positions) = &self.positions {
+                self.sizing.follow_trend(positions.position(frame));
+            }
             self.promote(owner, frame);
         } else if brought == Brought::Lookahead {
             // A1: a looked-ahead block belongs to the first that references it.

@@ -23,6 +23,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use pantler_policy::Handle;
 
+use crate::decision::Rule;
 use crate::placement::{Passage, Passing, Retrieval, Sizes, SizesError, Step, Tier, Ulc};
 use crate::{Access, Action, Block, FileId, Kept, Label, OwnerId, Version};
 use labels::Labels;
@@ -122,21 +123,6 @@ pub(crate) struct Leaving {
     pub(crate) has_come: bool,
     /// Its owner gave it no negative priority.
     pub(crate) is_wanted: bool,
-}
-
-/// Where a block goes that leaves tier 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Destination {
-    /// It only passed, or never had a label.
-    None,
-    /// Its bytes are old, or never came.
-    Void,
-    /// Its owner does not want it.
-    Unwanted,
-    /// Tier 2 does not work.
-    Closed,
-    /// Down, wherever that is (U3).
-    Down(Label),
 }
 
 #[derive(Clone, Debug)]
@@ -346,7 +332,7 @@ impl Tiers {
         let put = put || before.is_some_and(|before| before.put && before.keep == keep);
         self.held[frame as usize].placed = Some(Placed { label, owner, keep, put });
         if let Ahead::Found(found) = ahead {
-            self.is_in(frame, found);
+            self.note_place(frame, found);
         }
         if moved && before.is_none_or(|before| !before.put) && retrieval.from < self.out() {
             self.orders.push(Action::Remove { label, from: retrieval.from });
@@ -373,8 +359,8 @@ impl Tiers {
             return None;
         }
         // What it displaces goes first, so that there is never too much.
-        self.ulc.trim_own(keep, &mut self.steps);
-        self.ulc.settle(&mut self.steps);
+        self.ulc.trim(keep, &mut self.steps);
+        self.ulc.forget_surplus(&mut self.steps);
         self.resolve();
         Some(Kept { label, tier: keep, accessed_us: self.accessed_us(&label) })
     }
@@ -400,32 +386,33 @@ impl Tiers {
         self.placed(frame).map(|placed| placed.keep)
     }
 
-    /// The steward gives a frame up.
-    pub(crate) fn leave(&mut self, leaving: Leaving) -> Destination {
+    /// The steward gives a frame up. Where its block goes, unless that only passed: down (U3), or
+    /// nowhere by some rule.
+    pub(crate) fn leave(&mut self, leaving: Leaving) -> Option<Result<Label, Rule>> {
         let Leaving { block, frame, has_come, is_wanted } = leaving;
         let held = core::mem::take(&mut self.held[frame as usize]);
         self.unreferenced -= u32::from(held.is_unreferenced);
-        let Some(placed) = held.placed else { return Destination::None };
+        let placed = held.placed?;
         if placed.passes() {
             self.passing.leave((block, frame));
             if placed.put {
                 // Its bytes did not come, so the tier does not have them.
                 self.left(placed.label, Some(placed.keep));
             }
-            return Destination::None;
+            return None;
         }
-        let number = self.labels.get(&placed.label);
-        if number.is_none_or(|number| self.ulc.tier_of(number) != Tier::NEAREST) {
-            return Destination::None;
+        let number = self.labels.get(&placed.label)?;
+        if self.ulc.tier_of(number) != Tier::NEAREST {
+            return None;
         }
-        let destination = match () {
-            () if !has_come || self.version(block.file) != Some(placed.label.version) => Destination::Void,
-            () if !is_wanted => Destination::Unwanted,
-            () if self.way_down == WayDown::Closed => Destination::Closed,
-            () => return Destination::Down(placed.label),
+        let rule = match () {
+            () if !has_come || self.version(block.file) != Some(placed.label.version) => Rule::Void,
+            () if !is_wanted => Rule::Unwanted,
+            () if self.way_down == WayDown::Closed => Rule::TierClosed,
+            () => return Some(Ok(placed.label)),
         };
         self.left(placed.label, Some(Tier::NEAREST));
-        destination
+        Some(Err(rule))
     }
 
     /// A block that left tier 1 goes down (U3). `None`: older than everything there, it goes
@@ -443,9 +430,9 @@ impl Tiers {
     }
 
     /// Everything that left tier 1 has gone down: what is too much below follows (U3, U4).
-    pub(crate) fn settle(&mut self) {
-        self.ulc.trim_own(Tier::NEAREST, &mut self.steps);
-        self.ulc.settle(&mut self.steps);
+    pub(crate) fn trim(&mut self) {
+        self.ulc.trim(Tier::NEAREST, &mut self.steps);
+        self.ulc.forget_surplus(&mut self.steps);
         self.resolve();
     }
 
@@ -518,7 +505,7 @@ impl Tiers {
         if placed.label != label {
             return;
         }
-        self.is_in(frame, found);
+        self.note_place(frame, found);
         let Some(&Placed { keep: into, put: true, .. }) = self.placed(frame) else { return };
         if keep.is_some()
             && let Some(number) = self.labels.get(&label)
@@ -526,13 +513,13 @@ impl Tiers {
             // The notice that it had gone came with the answer to the question for it, and it is
             // put there again.
             self.ulc.returned(number, into, &mut self.steps);
-            self.ulc.settle(&mut self.steps);
+            self.ulc.forget_surplus(&mut self.steps);
             self.resolve();
         }
     }
 
     /// The block of a frame is in `found`: it is not put where it is already.
-    fn is_in(&mut self, frame: Handle, found: Tier) {
+    fn note_place(&mut self, frame: Handle, found: Tier) {
         let out = self.out();
         let Some(placed) = &mut self.held[frame as usize].placed else { return };
         placed.put &= found > placed.keep;
@@ -549,7 +536,7 @@ impl Tiers {
         let out = self.out();
         let tier = tier.unwrap_or_else(|| self.ulc.tier_of(number));
         self.ulc.left(number, tier, out);
-        self.ulc.settle(&mut self.steps);
+        self.ulc.forget_surplus(&mut self.steps);
         self.resolve();
         if self.labels.label(number) == Some(label) {
             self.release_unknown(number);

@@ -269,8 +269,8 @@ fn c6_past_a_bound_nothing_changes() {
     let mut steward = Steward::new(Options { limits, ..Options::new(4) }).expect("options are in range");
     steward.set_priority(A, FILE, 1).expect("within bounds");
     let refused = steward.set_priority(A, FileId(10), 1);
-    assert_eq!(refused, Err(HintError::TooManyFiles { limit: 1 }));
-    assert_eq!(steward.set_policy(A, 7, PolicyName::Mru), Err(HintError::TooManyPriorities { limit: 2 }));
+    assert_eq!(refused, Err(HintError::TooManyFiles(1)));
+    assert_eq!(steward.set_policy(A, 7, PolicyName::Mru), Err(HintError::TooManyPriorities(2)));
     assert_eq!((steward.priority(A, FileId(10)), steward.policy(A, 7)), (0, PolicyName::Lru));
     steward.validate();
 }

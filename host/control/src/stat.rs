@@ -136,9 +136,6 @@ pub struct Prefetched {
     pub used_late: u64,
     /// Those that left before a reference.
     pub wasted: u64,
-    /// Wasted ones that had replaced a block which was missed afterwards. What lookahead fetches
-    /// replaces none, unless it has no room of its own; then it is not counted.
-    pub harmful: u64,
     /// Those that could not be read; lookahead counts them as wasted.
     pub failed: u64,
 }

@@ -120,11 +120,11 @@ impl FileStory {
 impl PrefetchStat {
     /// What a steward counted.
     pub fn new(steward: &Steward) -> Self {
-        let pantler_steward::lists::Prefetched { prefetched, used, used_late, wasted, harmful, failed } =
-            steward.prefetched();
-        let lists = Prefetched { prefetched, used, used_late, wasted, harmful, failed };
-        let pantler_steward::rooms::Looked { prefetched, used, used_late, wasted } = steward.looked();
-        Self { lists, lookahead: Prefetched { prefetched, used, used_late, wasted, harmful: 0, failed: 0 } }
+        let told = |counts| {
+            let pantler_steward::lists::Prefetched { prefetched, used, used_late, wasted, failed } = counts;
+            Prefetched { prefetched, used, used_late, wasted, failed }
+        };
+        Self { lists: told(steward.prefetched()), lookahead: told(steward.looked()) }
     }
 }
 

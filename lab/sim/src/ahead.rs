@@ -4,7 +4,7 @@
 //! take no time.
 
 use pantler_policy::Spec;
-use pantler_steward::rooms::Looked;
+use pantler_steward::lists::Prefetched;
 use pantler_steward::{Access, Action, Block, FRAMES_MAX, FileId, Lookahead, Options, OwnerId, Steward};
 use pantler_trace::Prepared;
 
@@ -26,7 +26,7 @@ pub struct Ahead {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LookedAhead {
     /// Blocks brought in, used and wasted.
-    pub looked: Looked,
+    pub looked: Prefetched,
     /// Frames of the waiting room, on average over all references.
     pub room: f64,
 }

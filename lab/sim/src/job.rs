@@ -300,7 +300,7 @@ fn ahead(text: &Text, what: &What) -> Result<Option<Ahead>, JobError> {
         check(text.window.is_none(), "window", "expected a lookahead, too")?;
         return Ok(None);
     };
-    let lookahead = name.parse().map_err(|error: pantler_steward::UnknownLookahead| JobError::Field {
+    let lookahead = name.parse().map_err(|error: pantler_steward::UnknownName| JobError::Field {
         field: "lookahead",
         cause: error.to_string(),
     })?;

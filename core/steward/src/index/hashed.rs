@@ -6,13 +6,9 @@
 //! ```
 //!
 //! A slot is 8 bytes: half of the block's hash, and the number of the frame or record that holds
-//! the block. So one cache line answers nearly every question, where a table of control bytes
-//! beside a table of values takes two; and growing and removing never touch the frames, because the
-//! home of a slot is the upper bits of its tag. At a million blocks the steward waits for memory
-//! and little else: see docs/benchmarks/steward.md.
-//!
-//! Removal shifts the rest of a run back, so there are no tombstones, and no cleaning up that would
-//! stall one access.
+//! the block. One cache line answers nearly every question; growing and removing never touch the
+//! frames, because the home of a slot is the upper bits of its tag. See docs/benchmarks/steward.md.
+//! Removal shifts the rest of a run back, so there are no tombstones.
 //!
 //! T1  Every slot in use can be reached from its home without meeting an empty one.
 //! T2  At most half of the slots are in use, and `len` counts them.

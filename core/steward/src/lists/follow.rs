@@ -35,7 +35,26 @@ impl Steward {
     /// [`HintError`] past a bound, or for a range that ends before it begins. Nothing
     /// changes.
     pub fn give_list(&mut self, owner: OwnerId, chunks: &[Chunk]) -> Result<(), HintError> {
-        self.new_list(owner, chunks)
+        let limits = self.options.limits;
+        if !self.options.allocation.has_managers() {
+            self.owners.key(owner);
+            return Ok(());
+        }
+        let former = self.owners.find(owner).and_then(|key| self.list_at(key));
+        if former.is_none() && self.lists.len() >= limits.lists as usize {
+            return Err(HintError::TooManyLists(limits.lists));
+        }
+        let mut list = List::new(0, self.options.seed);
+        list.extend(chunks, limits.list_entries)?;
+        list.owner = self.take_control(owner)?;
+        if let Some(former) = former {
+            self.lists.remove(former);
+        }
+        self.lists.push(list);
+        let at = self.lists.len() - 1;
+        self.unroll(at);
+        self.prefetch(at);
+        Ok(())
     }
 
     /// `owner` will read these ranges after those of its list. Without a list, or after its end,
@@ -49,7 +68,7 @@ impl Steward {
     /// As [`give_list`](Self::give_list).
     pub fn extend_list(&mut self, owner: OwnerId, chunks: &[Chunk]) -> Result<(), HintError> {
         let Some(at) = self.owners.find(owner).and_then(|key| self.list_at(key)) else {
-            return self.new_list(owner, chunks);
+            return self.give_list(owner, chunks);
         };
         self.lists[at].extend(chunks, self.options.limits.list_entries)?;
         self.unroll(at);
@@ -118,29 +137,6 @@ impl Steward {
         self.remove(frame);
         (0..self.lists.len()).for_each(|at| self.go_on(at));
         true
-    }
-
-    fn new_list(&mut self, owner: OwnerId, chunks: &[Chunk]) -> Result<(), HintError> {
-        let limits = self.options.limits;
-        if !self.options.allocation.has_managers() {
-            self.owners.key(owner);
-            return Ok(());
-        }
-        let former = self.owners.find(owner).and_then(|key| self.list_at(key));
-        if former.is_none() && self.lists.len() >= limits.lists as usize {
-            return Err(HintError::TooManyLists { limit: limits.lists });
-        }
-        let mut list = List::new(0, self.options.seed);
-        list.extend(chunks, limits.list_entries)?;
-        list.owner = self.take_control(owner)?;
-        if let Some(former) = former {
-            self.lists.remove(former);
-        }
-        self.lists.push(list);
-        let at = self.lists.len() - 1;
-        self.unroll(at);
-        self.prefetch(at);
-        Ok(())
     }
 
     pub(crate) fn list_at(&self, owner: OwnerKey) -> Option<usize> {
@@ -328,7 +324,6 @@ impl Steward {
             self.promote(owner, frame);
             return Filled::Moved;
         }
-        let drops = self.actions.len();
         while self.is_too_full_for(pages) {
             // The first victim may hold less than comes.
             if !self.may_replace(at, hole, block) || !self.replace(Some(block), owner) {
@@ -336,9 +331,6 @@ impl Steward {
             }
         }
         self.placeholders.take(block);
-        if let Some(Action::Drop { block: victim, .. }) = self.actions.iter().skip(drops).last().copied() {
-            self.harm.replaced(block, victim);
-        }
         let frame = self.enter_unreferenced(owner, block, Brought::List, pages);
         self.prefetched.prefetched += 1;
         self.lists[at].in_flight.push(block);
@@ -420,17 +412,17 @@ impl Steward {
     pub(crate) fn list_gone(&mut self, block: Block) {
         for list in &mut self.lists {
             list.gone(block);
-            list.settle(block);
+            list.answered(block);
         }
     }
 
     /// A fetch has ended, well or not.
-    pub(crate) fn list_settled(&mut self, block: Block, room: Room) {
+    pub(crate) fn list_answered(&mut self, block: Block, room: Room) {
         if room == Room::Waiting {
             // Cached now, and waiting: a hole again (W6).
             self.lists.iter_mut().for_each(|list| list.gone(block));
         }
-        let waited: Vec<usize> = (0..self.lists.len()).filter(|&at| self.lists[at].settle(block)).collect();
+        let waited: Vec<usize> = (0..self.lists.len()).filter(|&at| self.lists[at].answered(block)).collect();
         self.flush_passed_over(block);
         waited.into_iter().for_each(|at| self.go_on(at));
     }
@@ -479,7 +471,6 @@ impl Steward {
             Brought::List | Brought::PassedOver => {
                 self.prefetched.used += 1;
                 self.prefetched.used_late += u64::from(entry.arriving);
-                self.harm.used(entry.block);
             }
             Brought::Lookahead => {
                 self.looked.used += 1;
@@ -491,12 +482,9 @@ impl Steward {
     }
 
     /// A block left before its first reference.
-    pub(crate) fn count_waste(&mut self, block: Block, brought: Brought) {
+    pub(crate) fn count_waste(&mut self, brought: Brought) {
         match brought {
-            Brought::List | Brought::PassedOver => {
-                self.prefetched.wasted += 1;
-                self.prefetched.harmful += u64::from(self.harm.wasted(block));
-            }
+            Brought::List | Brought::PassedOver => self.prefetched.wasted += 1,
             Brought::Lookahead => self.looked.wasted += 1,
             Brought::Reference | Brought::Foreseen | Brought::Nothing => {}
         }

@@ -6,9 +6,9 @@
 
 use alloc::vec::Vec;
 
-use super::marks::Marks;
 use super::steps::Steps;
 use super::{Chunk, HORIZON, ListStat, chunk};
+use crate::marks::Marks;
 use crate::owners::OwnerKey;
 use crate::{Block, HintError};
 
@@ -78,7 +78,7 @@ impl List {
     pub(crate) fn extend(&mut self, chunks: &[Chunk], limit: u32) -> Result<(), HintError> {
         let accepted = chunk::check(self.last, chunks)?;
         if accepted.len() + self.steps.ranges() as usize > limit as usize {
-            return Err(HintError::TooManyEntries { limit });
+            return Err(HintError::TooManyEntries(limit));
         }
         accepted.into_iter().for_each(|chunk| self.steps.push(chunk));
         self.last = chunks.last().copied().or(self.last);
@@ -129,7 +129,7 @@ impl List {
     }
 
     /// `block` is there, or will not come. Says whether the list had waited for it.
-    pub(crate) fn settle(&mut self, block: Block) -> bool {
+    pub(crate) fn answered(&mut self, block: Block) -> bool {
         let served = self.unserved == Some(block);
         if served {
             self.unserved = None;

@@ -1,30 +1,28 @@
 //! Lookahead in the steward: what is fetched after a reference, and where it goes (rules W1 to W6).
 //!
-//! The sizes of the rooms follow [`rooms`](crate::rooms); the weighing room's policy is LRU-SP,
-//! that is the steward. Fetches take time: a waiting block is pinned until it arrives, and when all
-//! of the waiting room is on its way nothing more is looked ahead.
-//!
-//! Where a file ends is learnt: a block that lookahead could not read is not looked ahead again
-//! until a reference goes beyond it.
+//! Fetches take time: a waiting block is pinned until it arrives, and when all of the waiting room
+//! is on its way nothing more is looked ahead. Where a file ends is learnt: a block that lookahead
+//! could not read is not looked ahead again until a reference goes beyond it.
 
 use crate::entry::{Brought, Room};
+use crate::lists::Prefetched;
 use crate::owners::{NOBODY, OwnerKey};
-use crate::rooms::{Asked, Looked};
+use crate::rooms::Asked;
 use crate::{Block, Lookahead, Steward, Why};
 
 impl Steward {
     /// What lookahead of the steward's own did so far.
-    pub fn looked(&self) -> Looked {
+    pub fn looked(&self) -> Prefetched {
         self.looked
     }
 
-    /// Frames that the waiting room has now, and the weighing room may not use (V5).
+    /// Frames that the waiting room has now, and the weighing room may not use.
     pub fn waiting_max(&self) -> u32 {
         if !self.options.lookahead.has_waiting_room() {
             return self.options.waiting;
         }
         // Blocks on their way stay where their room has shrunk.
-        self.sizing.held().max(self.waiting.len()).min(self.options.frames() - 1)
+        self.sizing.size().max(self.waiting.len()).min(self.options.frames() - 1)
     }
 
     /// Blocks that may wait now.
@@ -49,13 +47,13 @@ impl Steward {
         })
     }
 
-    /// W3, V2: `block` missed.
+    /// W3, V8: `block` missed.
     pub(crate) fn size_for_miss(&mut self, block: Block, follows: bool) {
         let next_waits = self.options.lookahead == Lookahead::SaW2r
             && after(block, 1)
                 .and_then(|next| self.entries.find(next))
                 .is_some_and(|frame| self.entries[frame].room == Room::Waiting);
-        self.sizing.missed(block, self.waiting.len(), next_waits, follows);
+        self.sizing.missed(next_waits, follows);
         self.trim_waiting();
     }
 
@@ -79,20 +77,19 @@ impl Steward {
             if self.files.end(ahead.file) <= ahead.index {
                 return;
             }
-            if !self.sizing.foresee(ahead) {
+            if !self.sizing.pay_fetch() {
                 continue;
             }
-            if !self.look_at(owner, block, ahead, (pages.end - pages.start) as u32) {
+            if !self.look_at(owner, ahead, (pages.end - pages.start) as u32) {
                 return;
             }
         }
     }
 
-    /// Looks `block`, of `pages`, ahead because `owner` references `because`. `false` when there is
-    /// no frame for it.
-    fn look_at(&mut self, owner: OwnerKey, because: Block, block: Block, pages: u32) -> bool {
+    /// Looks `block`, of `pages`, ahead for `owner`. `false` when there is no frame for it.
+    fn look_at(&mut self, owner: OwnerKey, block: Block, pages: u32) -> bool {
         let frame = if self.options.lookahead.has_waiting_room() {
-            if !self.make_waiting_room(because) {
+            if !self.make_waiting_room() {
                 return false;
             }
             let frame = self.add(block, Room::Waiting, pages);
@@ -116,18 +113,11 @@ impl Steward {
     }
 
     /// Leaves a frame of the waiting room free. `false` when all of it is on its way, or pins keep
-    /// what the other room uses of it. The block `because` is about to be used, and stays.
-    fn make_waiting_room(&mut self, because: Block) -> bool {
+    /// what the other room uses of it.
+    fn make_waiting_room(&mut self) -> bool {
         while self.waiting.len() >= self.waiting_limit() {
             if !self.drop_oldest_waiting() {
                 return false;
-            }
-        }
-        if self.sizing.hold(self.waiting.len() + 1) {
-            let pinned = self.pin(because);
-            self.trim_weighing();
-            if pinned {
-                self.unpin(because);
             }
         }
         !self.is_too_full_for(0)

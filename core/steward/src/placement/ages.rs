@@ -9,15 +9,11 @@
 //!   late               [h 2]                       what came older than the back of its queue
 //! ```
 //!
-//! The list is ordered by last access, and a demoted block comes with its age, somewhere in the
-//! middle. But what one owner asks to be kept comes in order of age, since it was just referenced;
-//! and what it demotes comes in order of age, since a yardstick of a client's own tier only moves
-//! to younger blocks. Two queues per owner are therefore in order by themselves: a step costs
-//! O(1), and O(log owners) to know the oldest front. What comes out of order (after a restart of
-//! the client, or from a tier above) goes to a table that is kept in order, for O(log n).
-//!
-//! The simulator's shared tiers and the store of the tier server both stand on it. How many blocks
-//! a tier holds, and what becomes of the oldest, is theirs to say.
+//! What one owner asks to be kept comes in order of age, since it was just referenced; and so does
+//! what it demotes, since a yardstick of a client's own tier only moves to younger blocks. Two
+//! queues per owner are therefore in order by themselves: a step costs O(1), and O(log owners) to
+//! know the oldest front. What comes out of order (after a restart of the client, or from a tier
+//! above) goes to a table that is kept in order, for O(log n).
 //!
 //! G1  A block is on one queue of its owner, or in `late`, or not here.
 //! G2  Times increase along every queue.

@@ -4,13 +4,10 @@
 //!   tier 1   [ ULC                                   | passing ]     the oldest leaves first, and goes nowhere
 //! ```
 //!
-//! A request needs room for what it reads, wherever that is kept; and programs read a block in
-//! pieces. While a block passes it is read from here, and references to it that follow each other
-//! closely count as one: fewer others lie between two of them than blocks may pass. In the paper
-//! nothing passes: a block goes straight to the application.
-//!
-//! A block whose bytes are on their way takes no room here: it has a frame of its own until it
-//! arrives, so that requests that run side by side take none from what is kept in tier 1.
+//! Programs read a block in pieces. While it passes it is read from here, and references to it that
+//! follow each other closely count as one: fewer others lie between two of them than blocks may
+//! pass. In the paper nothing passes: a block goes straight to the application. A block that is on
+//! its way takes no room here (docs/decisions/0077-blocks-on-their-way-take-no-frame.md).
 //!
 //! Z1  A block is in `line` under the number that it entered with, and as often as in `blocks`:
 //!     once. `arriving` counts those that are on their way.

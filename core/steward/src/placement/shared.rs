@@ -186,7 +186,7 @@ impl SharedTiers {
             && let Some(Standing { time: before, owner }) =
                 self.tier_mut(from).and_then(|tier| tier.ages.remove(block))
         {
-            former = Some(owner).filter(|owner| *owner != asker.0.into());
+            former = Some(owner).filter(|owner| *owner != u32::from(asker.0));
             if arrival == Arrival::Demoted {
                 time = time.max(before);
             }

@@ -6,11 +6,8 @@
 //!                  ^ first
 //! ```
 //!
-//! The oldest slot is remembered. When it leaves, the next one is looked for towards the younger
-//! end, starting in its own word: that is the yardstick of the ULC paper, moving towards the top of
-//! the stack, 64 slots a step. The summaries bound the step where a word says nothing: at most one
-//! word per floor up, and one per floor down, where a walk over the entries of a stack has no
-//! bound. Six floors name more slots than a `u32` can.
+//! The oldest slot is remembered: it is the yardstick of the ULC paper. When it leaves, the next
+//! one is looked for towards the younger end, at most one word per floor up, and one down.
 //!
 //! M1  A bit of floor f + 1 is set exactly when the word below it is not zero.
 //! M2  `len` bits of floor 0 are set, and `first` is the lowest of them, or `NO_SLOT`.

@@ -13,9 +13,6 @@
 //! run out, the entries move together in one pass, which is paid for by the accesses that used the
 //! slots up: at most half of the slots are taken then, or they are doubled.
 //!
-//! A random access to a million blocks costs one cache line that is far away, the record; the maps
-//! are small and the slots are written in order. A linked list would touch three more.
-//!
 //! S1  A block in the stack has a slot of its own that names it, and is in the map of its level and
 //!     in no other.
 //! S2  `entries` blocks are in the stack: the sum over the maps.

@@ -8,22 +8,16 @@
 //! ```
 //!
 //! A block's place in the stack when it is referenced is the distance between its last two
-//! accesses, which predicts the next one better than age alone. So a block is put where it will be
-//! wanted, and seldom moves.
+//! accesses, which predicts the next one better than age alone. The first tiers are the client's
+//! own; tiers behind them may be shared, and then choose their victims themselves, and tell (U5).
 //!
-//! The first tiers are the client's own: it knows their sizes and moves their yardsticks itself.
-//! Tiers behind them may be shared with other clients: then the tier chooses its victims, and tells
-//! (U5).
-//!
-//! C1  Each tier holds at most its frames: own ones, because what is too much goes down; shared
-//!     ones, as far as the client believes, because what it believes beyond that cannot be there
-//!     (the tier began anew, or told less than it lost), or is given up by the client, where the
-//!     tier has more room than the client may use.
+//! C1  Each tier holds at most its frames, as far as the client believes: what is too much goes
+//!     down from own ones, and cannot be in shared ones, or is given up where there is more room
+//!     than the client may use.
 //! C2  No uncached entry is older than Y_n, where the last tier holds anything; at most twice the
 //!     frames of all tiers are in the stack, unless all of them are cached.
 //!
-//! Cost: O(1) amortised, see `stack`; a yardstick that a demoted block moves back costs one step
-//! there and, as every other step, at most two words per floor of `slot_map` to come up again.
+//! Cost: O(1) amortised, see `stack`.
 //!
 //! Source: S. Jiang, K. Davis, X. Zhang, *Coordinated multilevel buffer cache management with
 //! consistent access locality quantification*, IEEE Transactions on Computers 56(1), 2007. Unlike
@@ -111,7 +105,7 @@ impl Ulc {
     pub fn reference(&mut self, block: Handle, now: u64, steps: &mut Vec<Step>) -> Retrieval {
         let retrieval = self.plan(block);
         self.commit(block, retrieval.keep, now, steps);
-        self.settle(steps);
+        self.forget_surplus(steps);
         retrieval
     }
 
@@ -140,26 +134,21 @@ impl Ulc {
     /// answer to the request comes first.
     #[inline]
     pub fn commit(&mut self, block: Handle, keep: Tier, now: u64, steps: &mut Vec<Step>) {
-        self.stack.touch(block, keep, now);
+        self.enter(block, keep, now);
         self.trim(keep, steps);
     }
 
     /// The first half of [`commit`](Self::commit): the block is at the top of the stack, kept in
     /// `keep`. For callers that choose the victims of the nearest tier otherwise:
-    /// [`passed_down`](Self::passed_down) for each of them, then [`trim_own`](Self::trim_own).
+    /// [`passed_down`](Self::passed_down) for each of them, then [`trim`](Self::trim).
+    #[inline]
     pub fn enter(&mut self, block: Handle, keep: Tier, now: u64) {
         self.stack.touch(block, keep, now);
     }
 
-    /// Own tiers from `tier` on that are over their size pass their yardstick down, as a whole
-    /// [`commit`](Self::commit) does.
-    pub fn trim_own(&mut self, tier: Tier, steps: &mut Vec<Step>) {
-        self.trim(tier, steps);
-    }
-
     /// Own tiers from `tier` on that are over their size pass their yardstick down.
     #[inline]
-    fn trim(&mut self, mut tier: Tier, steps: &mut Vec<Step>) {
+    pub fn trim(&mut self, mut tier: Tier, steps: &mut Vec<Step>) {
         while tier <= self.own {
             while self.stack.len(tier) > self.sizes.of(tier) {
                 let victim = self.stack.block_at(self.stack.yardstick(tier));
@@ -194,7 +183,7 @@ impl Ulc {
     /// Rule U4, once everything else of a reference was said: what the stack need not know leaves
     /// it.
     #[inline]
-    pub fn settle(&mut self, steps: &mut Vec<Step>) {
+    pub fn forget_surplus(&mut self, steps: &mut Vec<Step>) {
         self.doubt(steps);
         let out = self.sizes.out();
         let last = self.stack.yardstick(Tier(out.0 - 1));
@@ -213,20 +202,18 @@ impl Ulc {
     /// A tier has another number of frames from now on, at least one. What is too much goes down;
     /// of a shared tier, it cannot be there.
     pub fn resize(&mut self, tier: Tier, frames: u32, steps: &mut Vec<Step>) {
-        assert!(tier < self.sizes.out() && frames > 0, "C1: {tier:?} cannot have {frames} frames");
         self.sizes.set(tier, frames);
         self.entries_max = self.sizes.total().saturating_mul(2);
-        self.trim(tier, steps);
-        self.settle(steps);
+        self.lend(tier, frames, steps);
     }
 
     /// The same, for frames that stay in the hierarchy for another use: as many entries are known
     /// as before.
     pub fn lend(&mut self, tier: Tier, frames: u32, steps: &mut Vec<Step>) {
-        assert!(tier <= self.own && frames > 0, "C1: {tier:?} cannot have {frames} frames");
+        assert!(tier < self.sizes.out() && frames > 0, "C1: {tier:?} cannot have {frames} frames");
         self.sizes.set(tier, frames);
         self.trim(tier, steps);
-        self.settle(steps);
+        self.forget_surplus(steps);
     }
 
     /// A shared tier says with an answer whether all its frames are in use. Of an
@@ -252,8 +239,8 @@ impl Ulc {
         believed
     }
 
-    /// A block that the client has taken for gone is put into a tier: it was asked for, to be kept
-    /// there, before the client was told that it had gone. Says whether it was taken for gone.
+    /// A block is put into a tier, because it was asked for before the client was told that it had
+    /// gone. Says whether the client has taken it for gone.
     pub fn returned(&mut self, block: Handle, into: Tier, steps: &mut Vec<Step>) -> bool {
         let out = self.sizes.out();
         let was_gone = into < out && self.stack.find(block).is_some_and(|(tier, _)| tier == out);
@@ -264,9 +251,9 @@ impl Ulc {
         was_gone
     }
 
-    /// A block of this client left `from` for the next tier, by the choice of a caller that decides
-    /// there instead of the yardstick: an application's manager, say. What follows in own tiers
-    /// below is U3. Says whether the client believed it there; else nothing changes.
+    /// A block of this client left `from` for the next tier, by the caller's choice instead of the
+    /// yardstick's. U3 follows in own tiers below. Says whether the client believed it
+    /// there; else nothing changes.
     pub fn passed_down(&mut self, block: Handle, from: Tier, steps: &mut Vec<Step>) -> bool {
         let believed = self.left(block, from, from.below());
         if believed {
@@ -279,13 +266,10 @@ impl Ulc {
         believed
     }
 
-    /// Rule U7: a tier, seen for the first time or again, holds these blocks of this client, the
-    /// one used longest ago first, with the times of their last uses. Those that the client
-    /// believes in no tier are there from now on, the youngest first, as far as the tier has
-    /// frames: in their places, where the stack knows them, the others below everything that it
-    /// knows.
-    ///
-    /// Takes O(n) for the whole stack.
+    /// Rule U7: a tier holds these blocks of this client, the one used longest ago first, with the
+    /// times of their last uses. Those that the client believes in no tier are there from now on,
+    /// the youngest first, as far as the tier has frames: in their places, where the stack knows
+    /// them, the others below everything that it knows. Takes O(n) for the whole stack.
     pub fn recall(&mut self, held: &[(Handle, u64)], tier: Tier, steps: &mut Vec<Step>) {
         let out = self.sizes.out();
         assert!(tier < out, "C1: no block is held out of all tiers");
@@ -304,7 +288,7 @@ impl Ulc {
         }
         forgotten.reverse();
         self.stack.slide_under(&forgotten, tier);
-        self.settle(steps);
+        self.forget_surplus(steps);
     }
 
     /// Memory that the stack takes.

@@ -151,15 +151,4 @@ mod tests {
         assert!(runs_into(3..5), "requests need not begin where a page does");
         assert!(!runs_into(12..13));
     }
-
-    #[test]
-    fn more_streams_than_are_known_are_forgotten_the_stillest_first() {
-        let mut streams = Streams::default();
-        for file in 0..=HEADS as u64 {
-            reach(&mut streams, file, 0);
-        }
-        assert_eq!(streams.heads.len(), HEADS, "T1");
-        assert_eq!(reach(&mut streams, 0, 1), 0, "forgotten");
-        assert_eq!(reach(&mut streams, HEADS as u64, 1), 4);
-    }
 }

@@ -12,9 +12,7 @@
 //! apart by powers of two, of each only the last few count, and of those their median; the slope is
 //! that of the pairs of such points, the median weighted by how far apart they are.
 //!
-//! Where a request takes long, and no longer reads were seen yet, holes of a few blocks are tried:
-//! what is lost by that where bytes are all that counts is the bytes of a few such holes, once in
-//! [`STALE_AFTER`] reads.
+//! Where a request takes long, and no longer reads were seen yet, holes of a few blocks are tried.
 //!
 //! U1  Of each range of spans at most [`KEPT`] reads are known.
 

@@ -8,11 +8,9 @@
 //!          +-------------------------- on their way
 //! ```
 //!
-//! What is on its way is the latency times the rate (Little's law): a device that serves k requests
-//! at once does k times as many per second as one at a time, at the same latency, and no more with
-//! more than k. So the number on their way goes up as long as the measured rate follows, and `B` is
-//! four times that number, so that the end of a batch, when fewer are left than the device could
-//! serve, is short.
+//! A device that serves k requests at once does k times as many per second as one at a time, and no
+//! more with more than k. So the number on their way goes up as long as the measured rate follows,
+//! and `B` is four times that number, so that the end of a batch, when fewer are left, is short.
 //!
 //! The rate is that of the time in which something was on its way. Only epochs count in which
 //! requests were held back for the limit: other ones say nothing about it.

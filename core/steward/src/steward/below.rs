@@ -14,7 +14,7 @@ use pantler_policy::Handle;
 use super::Steward;
 use crate::decision::{Decision, Rule};
 use crate::placement::Tier;
-use crate::tiers::{Destination, Hierarchy, Leaving, Sought, Tiers, WayDown};
+use crate::tiers::{Hierarchy, Leaving, Sought, Tiers, WayDown};
 use crate::{Access, Action, Block, FileId, Frame, Kept, Label, Options, OptionsError, OwnerId, Version};
 
 impl Steward {
@@ -26,7 +26,7 @@ impl Steward {
     /// [`OptionsError`] when the options leave no frame, or the tiers make no hierarchy.
     pub fn with_tiers(options: Options, hierarchy: &Hierarchy<'_>) -> Result<Self, OptionsError> {
         if options.block_pages != 1 {
-            return Err(OptionsError::BlockPages { pages: options.block_pages });
+            return Err(OptionsError::BlockPages(options.block_pages));
         }
         options.check()?;
         let tiers = Tiers::new(options.capacity, hierarchy, options.seed).map_err(OptionsError::Tiers)?;
@@ -154,7 +154,7 @@ impl Steward {
             self.order();
             if let Access::Hit(_) = access {
                 // Fetched ahead, and kept elsewhere.
-                self.has_come(block);
+                self.bytes_came(block);
             }
         }
         access
@@ -177,7 +177,7 @@ impl Steward {
     }
 
     /// The bytes of a block are here: a copy of them may go down.
-    pub(super) fn has_come(&mut self, block: Block) {
+    pub(super) fn bytes_came(&mut self, block: Block) {
         let Some(tiers) = &mut self.tiers else { return };
         if let Some(frame) = self.entries.find(block) {
             let to = tiers.arrived(block, frame);
@@ -196,15 +196,13 @@ impl Steward {
         let is_wanted = owner.is_none_or(|owner| self.priority(owner, block.file) >= 0);
         let destination = self.tiers.as_mut()?.leave(Leaving { block, frame, has_come, is_wanted });
         self.order();
-        let rule = match destination {
-            Destination::None => return None,
-            Destination::Down(label) => return Some(Kept { label, tier: Tier::NEAREST, accessed_us: 0 }),
-            Destination::Void => Rule::Void,
-            Destination::Unwanted => Rule::Unwanted,
-            Destination::Closed => Rule::TierClosed,
-        };
-        self.log_placing(block, owner, rule, None);
-        None
+        match destination? {
+            Ok(label) => Some(Kept { label, tier: Tier::NEAREST, accessed_us: 0 }),
+            Err(rule) => {
+                self.log_placing(block, owner, rule, None);
+                None
+            }
+        }
     }
 
     /// What follows in lower tiers is queued.
@@ -226,7 +224,7 @@ impl Steward {
                 if !self.actions.is_empty() {
                     continue;
                 }
-                self.tiers.as_mut()?.settle();
+                self.tiers.as_mut()?.trim();
                 self.order();
                 if self.actions.is_empty() {
                     return None;

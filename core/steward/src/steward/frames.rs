@@ -3,7 +3,7 @@
 use pantler_policy::Handle;
 
 use super::Steward;
-use crate::entry::{Brought, Entry, NO_LEVEL, Room};
+use crate::entry::{Entry, NO_LEVEL, Room};
 use crate::owners::OwnerKey;
 use crate::{Action, Block, Frame, Why};
 
@@ -75,9 +75,7 @@ impl Steward {
             }
             Room::Waiting => self.stop_waiting(frame),
         }
-        if entry.brought != Brought::Reference {
-            self.count_waste(entry.block, entry.brought);
-        }
+        self.count_waste(entry.brought);
         if !self.lists.is_empty() {
             self.list_gone(entry.block);
         }

@@ -57,9 +57,9 @@ impl Steward {
                 if self.lists.is_empty() {
                     self.flush_passed_over(block);
                 } else {
-                    self.list_settled(block, room);
+                    self.list_answered(block, room);
                 }
-                self.has_come(block);
+                self.bytes_came(block);
             }
         }
     }

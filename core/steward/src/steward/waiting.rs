@@ -22,17 +22,14 @@ impl Steward {
         self.looked.prefetched += 1;
         self.wait(frame);
         self.trim_waiting();
-        if self.sizing.hold(self.waiting.len()) {
-            self.trim_weighing();
-        }
     }
 
     /// W4: a block waits, newest.
     pub(crate) fn wait(&mut self, frame: Handle) {
-        self.waiting.push_back(&mut self.links, frame);
         if let Some(positions) = &mut self.positions {
-            positions.push(frame);
+            positions.push(frame, self.waiting.iter(&self.links));
         }
+        self.waiting.push_back(&mut self.links, frame);
     }
 
     pub(super) fn stop_waiting(&mut self, frame: Handle) {
@@ -57,7 +54,6 @@ impl Steward {
         let unpinned = |&frame: &Handle| self.entries[frame].pins == 0;
         let Some(oldest) = self.waiting.iter(&self.links).find(unpinned) else { return false };
         self.log(oldest, oldest, None, NOBODY, Rule::NeverReferenced);
-        self.sizing.left_waiting(self.entries[oldest].block);
         self.drop_frame(oldest);
         true
     }

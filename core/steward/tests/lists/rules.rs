@@ -216,12 +216,12 @@ fn p1_bounds_and_streams() {
     let limits = Limits { list_entries: 4, lists: 1, ..Limits::default() };
     let mut steward = Steward::new(Options { limits, ..Options::new(8) }).expect("options are in range");
     let five: Vec<Chunk> = (0..5).map(|index| chunk(10 * index, 10 * index)).collect();
-    assert_eq!(steward.give_list(A, &five), Err(HintError::TooManyEntries { limit: 4 }));
+    assert_eq!(steward.give_list(A, &five), Err(HintError::TooManyEntries(4)));
     assert_eq!(steward.list(A), None);
     assert_eq!(steward.owners().count(), 1, "a refused call leaves no trace");
     steward.give_list(A, &five[..4]).expect("within the bound");
-    assert_eq!(steward.give_list(OwnerId(2), &five[..1]), Err(HintError::TooManyLists { limit: 1 }));
-    assert_eq!(steward.extend_list(A, &five[4..]), Err(HintError::TooManyEntries { limit: 4 }));
+    assert_eq!(steward.give_list(OwnerId(2), &five[..1]), Err(HintError::TooManyLists(1)));
+    assert_eq!(steward.extend_list(A, &five[4..]), Err(HintError::TooManyEntries(4)));
     let mut low = 0;
     for index in 0..2 {
         steward.observed(A, block(10 * index));

@@ -1,10 +1,10 @@
-//! The slow twin: rules W1 to W5 and V1 to V8 in plain vectors, step by step as docs/RULES.md has
+//! The slow twin: rules W1 to W5 and V6 to V8 in plain vectors, step by step as docs/RULES.md has
 //! them.
 //!
 //! Every vector runs from what leaves first to what leaves last.
 
 use pantler_policy::PolicyName;
-use pantler_steward::rooms::Looked;
+use pantler_steward::lists::Prefetched;
 use pantler_steward::{Block, Lookahead};
 
 use crate::rooms::RoomOptions;
@@ -28,19 +28,11 @@ pub struct Twin {
     /// Blocks of the weighing room without a reference (`obl`, `obl-2`).
     unproved: Vec<Block>,
     intervals: Vec<usize>,
-    /// V1, with what is only expected (V4).
-    ghosts_waiting: Vec<(Block, bool)>,
-    ghosts_weighing: Vec<Block>,
     pub credit: i64,
-    /// V5: frames of the n that the waiting room has; the weighing room uses the others.
-    pub held: usize,
-    /// V5: how many blocks waited at each reference since the round began that was no hit in the
-    /// weighing room.
-    waited: Vec<usize>,
     /// V6: the last block of each stream and the references in order so far, the one that moved
     ///     last at the end.
     streams: Vec<(Block, u32)>,
-    pub looked: Looked,
+    pub looked: Prefetched,
 }
 
 fn shifted(block: Block, by: i64) -> Option<Block> {
@@ -57,20 +49,15 @@ impl Twin {
             waiting: Vec::new(),
             unproved: Vec::new(),
             intervals: Vec::new(),
-            ghosts_waiting: Vec::new(),
-            ghosts_weighing: Vec::new(),
-            credit: 1024,
-            held: 0,
-            waited: Vec::new(),
+            credit: 0,
             streams: Vec::new(),
-            looked: Looked::default(),
+            looked: Prefetched::default(),
         };
         if options.lookahead == Lookahead::Streams {
             twin.credit = twin.credit_max() / 4;
         }
         if twin.has_waiting_room() {
             twin.n = twin.clamp(twin.frames() as i64 / 10);
-            twin.held = if twin.lends() { twin.window() } else { twin.n };
         }
         twin
     }
@@ -82,25 +69,14 @@ impl Twin {
         if self.has_waiting_room() {
             let n = if self.n == 0 { frames as i64 / 10 } else { (share * f64::from(frames)).round() as i64 };
             self.n = self.clamp(n);
-            self.held = if self.lends() { self.held.max(self.window()).min(self.n) } else { self.n };
         } else {
-            (self.n, self.held) = (0, 0);
+            self.n = 0;
         }
         if self.options.lookahead == Lookahead::Streams {
             self.credit = self.credit.min(self.credit_max());
         }
-        while self.ghosts_waiting.len() > (self.frames() / 10).max(1) {
-            self.ghosts_waiting.remove(0);
-        }
-        while self.ghosts_weighing.len() > (self.frames() / 10).max(1) {
-            self.ghosts_weighing.remove(0);
-        }
         self.trim_waiting();
-        self.trim_weighing(0, None);
-    }
-
-    fn lends(&self) -> bool {
-        self.options.lookahead == Lookahead::EvenW2r
+        self.trim_weighing(0);
     }
 
     fn frames(&self) -> usize {
@@ -134,7 +110,7 @@ impl Twin {
     }
 
     fn has_waiting_room(&self) -> bool {
-        let rooms = [Lookahead::W2r, Lookahead::SaW2r, Lookahead::EvenW2r];
+        let rooms = [Lookahead::W2r, Lookahead::SaW2r];
         rooms.contains(&self.options.lookahead) && self.frames() > 1
     }
 
@@ -176,22 +152,6 @@ impl Twin {
                     change = if next_waits { -1 } else { i64::from(weighed_before.is_some()) };
                 }
             }
-            Lookahead::EvenW2r => {
-                if place.is_some() {
-                    self.credit = (self.credit + 16).min(1024);
-                } else if met == Reference::Miss {
-                    let waited =
-                        self.ghosts_waiting.iter().find(|(b, _)| *b == i).map(|(_, expected)| *expected);
-                    let weighed = self.ghosts_weighing.contains(&i);
-                    if waited.is_some() {
-                        self.credit = (self.credit + 16).min(1024);
-                    }
-                    change = i64::from(waited == Some(false) && !weighed);
-                    change -= i64::from(weighed && waited != Some(false));
-                    self.ghosts_waiting.retain(|(b, _)| *b != i);
-                    self.ghosts_weighing.retain(|b| *b != i);
-                }
-            }
             Lookahead::Streams => {
                 let earned = match met {
                     Reference::Foreseen => 257,
@@ -204,14 +164,6 @@ impl Twin {
         }
         if self.has_waiting_room() {
             self.n = self.clamp(self.n as i64 + change);
-            self.held = if self.lends() { self.held.min(self.n) } else { self.n };
-        }
-        if self.lends() && met != Reference::Hit && self.frames() > 1 {
-            self.waited.push(self.waiting.len());
-            if self.waited.len() >= self.frames() {
-                let most = self.waited.drain(..).max().unwrap();
-                self.held = most.max(self.window()).min(self.n);
-            }
         }
         // Insert or move i, trim both rooms, waiting first.
         self.waiting.retain(|b| *b != i);
@@ -230,44 +182,30 @@ impl Twin {
 
     /// A block enters the weighing room, where there is a frame for it.
     fn weigh(&mut self, block: Block) {
-        self.trim_weighing(1, None);
+        self.trim_weighing(1);
         self.weighing.push(block);
     }
 
-    /// Leaves `free` frames of the weighing room empty. `kept` stays.
-    fn trim_weighing(&mut self, free: usize, kept: Option<Block>) {
-        while self.weighing.len() + free > self.frames() - self.held {
+    /// Leaves `free` frames of the weighing room empty.
+    fn trim_weighing(&mut self, free: usize) {
+        while self.weighing.len() + free > self.frames() - self.n {
             let mut order: Vec<Block> = self.weighing.clone();
             if self.policy == PolicyName::Mru {
                 order.reverse();
             }
-            let Some(victim) = order.into_iter().find(|b| Some(*b) != kept) else { return };
+            let Some(victim) = order.into_iter().next() else { return };
             self.weighing.retain(|b| *b != victim);
             if self.unproved.contains(&victim) {
                 self.unproved.retain(|b| *b != victim);
                 self.looked.wasted += 1;
-            }
-            self.ghosts_weighing.retain(|b| *b != victim);
-            self.ghosts_weighing.push(victim);
-            while self.ghosts_weighing.len() > (self.frames() / 10).max(1) {
-                self.ghosts_weighing.remove(0);
             }
         }
     }
 
     fn trim_waiting(&mut self) {
         while self.waiting.len() > self.n {
-            let oldest = self.waiting.remove(0);
+            self.waiting.remove(0);
             self.looked.wasted += 1;
-            self.haunt(oldest, false);
-        }
-    }
-
-    fn haunt(&mut self, block: Block, expected: bool) {
-        self.ghosts_waiting.retain(|(b, _)| *b != block);
-        self.ghosts_waiting.push((block, expected));
-        while self.ghosts_waiting.len() > (self.frames() / 10).max(1) {
-            self.ghosts_waiting.remove(0);
         }
     }
 
@@ -280,14 +218,6 @@ impl Twin {
         let reach = if lookahead == Lookahead::Streams { self.reach(i) } else { usize::MAX };
         for by in 1..=self.window().min(reach) as i64 {
             let Some(ahead) = shifted(i, by).filter(|b| !self.cached(*b)) else { continue };
-            if lookahead == Lookahead::EvenW2r {
-                if self.credit == 0 {
-                    self.haunt(ahead, true);
-                    continue;
-                }
-                self.credit -= 1;
-                self.ghosts_waiting.retain(|(b, _)| *b != ahead);
-            }
             if lookahead == Lookahead::Streams {
                 if self.credit < 256 {
                     continue;
@@ -296,10 +226,6 @@ impl Twin {
             }
             self.looked.prefetched += 1;
             if self.has_waiting_room() {
-                if self.lends() && self.waiting.len() == self.held && self.held < self.n {
-                    self.held += 1;
-                    self.trim_weighing(0, Some(i));
-                }
                 self.waiting.push(ahead);
                 self.trim_waiting();
             } else {

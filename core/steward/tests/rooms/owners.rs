@@ -24,7 +24,7 @@ fn owners_without_wishes_are_as_one() {
             assert_eq!(rooms.reference_by(owner, block), twin.reference(block), "{block}");
             rooms.steward.validate();
             assert_eq!(rooms.looked(), twin.looked, "{block}");
-            assert_eq!(rooms.room() as usize, twin.held);
+            assert_eq!(rooms.room() as usize, twin.n);
         }
     });
 }

@@ -2,7 +2,7 @@
 
 use std::iter;
 
-use pantler_steward::rooms::Looked;
+use pantler_steward::lists::Prefetched;
 use pantler_steward::{Access, Action, Block, Lookahead, Options, OwnerId, Spec, Steward, Why};
 
 /// What can be chosen.
@@ -59,7 +59,7 @@ impl Rooms {
         (ahead, drops)
     }
 
-    pub fn looked(&self) -> Looked {
+    pub fn looked(&self) -> Prefetched {
         self.steward.looked()
     }
 

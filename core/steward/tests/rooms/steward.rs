@@ -40,7 +40,7 @@ fn the_room_keeps_its_share_of_another_number_of_frames() {
             assert_eq!(rooms.reference(block), twin.reference(block), "{block} at {time}");
             rooms.steward.validate();
             assert_eq!(rooms.looked(), twin.looked, "{block} at {time}");
-            assert_eq!(rooms.room() as usize, twin.held, "{block} at {time}");
+            assert_eq!(rooms.room() as usize, twin.n, "{block} at {time}");
         }
     });
 }

@@ -301,24 +301,24 @@ const CASES: u32 = 10_000;
 
 #[test]
 fn an_oblivious_owner_never_misses_more_than_under_global_lru() {
-    for allocation in [Allocation::LruSp, Allocation::LruSpOne] {
-        check(CASES, &companies(4), |company| assert!(oblivious_owners_are_safe(company, allocation)));
-    }
+    check(CASES, &companies(4), |company| assert!(oblivious_owners_are_safe(company, Allocation::LruSp)));
 }
 
 #[test]
 fn a_foolish_owner_never_makes_another_miss_more() {
-    for allocation in [Allocation::LruSp, Allocation::LruSpOne] {
-        check(CASES, &companies(1), |company| assert!(wild_owners_hurt_nobody(company, allocation)));
-        check(CASES, &companies(4), |company| assert!(wild_owners_hurt_nobody(company, allocation)));
+    for owners in [1, 4] {
+        check(CASES, &companies(owners), |company| {
+            assert!(wild_owners_hurt_nobody(company, Allocation::LruSp))
+        });
     }
 }
 
 #[test]
 fn a_smart_owner_never_makes_anyone_miss_more() {
-    for allocation in [Allocation::LruSp, Allocation::LruSpOne] {
-        check(CASES, &companies(1), |company| assert!(smart_owners_hurt_nobody(company, allocation)));
-        check(CASES, &companies(4), |company| assert!(smart_owners_hurt_nobody(company, allocation)));
+    for owners in [1, 4] {
+        check(CASES, &companies(owners), |company| {
+            assert!(smart_owners_hurt_nobody(company, Allocation::LruSp))
+        });
     }
 }
 
@@ -327,13 +327,11 @@ fn a_smart_owner_never_makes_anyone_miss_more() {
 #[test]
 fn owners_that_harm_none_keep_control() {
     let limits = Revocation { needed: 0, share_percent: 0 };
-    for allocation in [Allocation::LruSp, Allocation::LruSpOne] {
-        check(CASES, &companies(4), |company| {
-            let mut run = Run::judged(company, &company.kinds, allocation, World::Plain, limits);
-            (0..company.steps.len()).for_each(|now| run.step(now));
-            assert_eq!(run.steward.totals().revocations, 0);
-        });
-    }
+    check(CASES, &companies(4), |company| {
+        let mut run = Run::judged(company, &company.kinds, Allocation::LruSp, World::Plain, limits);
+        (0..company.steps.len()).for_each(|now| run.step(now));
+        assert_eq!(run.steward.totals().revocations, 0);
+    });
 }
 
 /// An owner that is alone keeps control under every allocation, with lookahead and without.

@@ -880,26 +880,11 @@ impl Twin {
             let (c, v) = (self.place(candidate), self.place(victim));
             self.g.swap(c, v);
         }
-        let repoint = |placeholders: &mut Vec<(Block, Block)>| {
-            let mut any = false;
-            for (_, to) in placeholders.iter_mut().filter(|(_, to)| *to == victim) {
+        if self.options.allocation == Allocation::LruSp {
+            for (_, to) in self.placeholders.iter_mut().filter(|(_, to)| *to == victim) {
                 *to = candidate;
-                any = true;
             }
-            any
-        };
-        match self.options.allocation {
-            Allocation::LruSp => {
-                repoint(&mut self.placeholders);
-                self.placeholders.push((victim, candidate));
-            }
-            Allocation::LruSpOne => {
-                self.placeholders.retain(|(_, to)| *to != candidate);
-                if !repoint(&mut self.placeholders) {
-                    self.placeholders.push((victim, candidate));
-                }
-            }
-            _ => {}
+            self.placeholders.push((victim, candidate));
         }
         self.trim_placeholders();
         self.count(manager, |tally| tally.overrules += 1);

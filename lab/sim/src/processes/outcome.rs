@@ -1,7 +1,6 @@
 //! What a run of processes came to.
 
 use pantler_steward::lists::Prefetched;
-use pantler_steward::rooms::Looked;
 
 /// Blocks that were asked of the disks, by why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,7 +43,7 @@ pub struct ProcessesOutcome {
     /// What became of blocks from lists.
     pub prefetched: Prefetched,
     /// What became of blocks that were looked ahead.
-    pub looked: Looked,
+    pub looked: Prefetched,
     /// What the disks served, in that order, if [wanted](super::MachineOptions::log_reads).
     pub reads: Vec<DiskRead>,
     /// By process, in the order of the programs.

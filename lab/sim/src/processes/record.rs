@@ -41,8 +41,6 @@ pub struct ProcessesRecord {
     pub used_late: u64,
     /// Those that left before a reference.
     pub wasted: u64,
-    /// Wasted ones that had replaced a block which was missed afterwards.
-    pub harmful: u64,
     /// The same for lookahead.
     pub looked_ahead: LookedAheadRecord,
     /// By process.
@@ -121,7 +119,6 @@ impl ProcessesRecord {
             used: found.used,
             used_late: found.used_late,
             wasted: found.wasted,
-            harmful: found.harmful,
             looked_ahead: LookedAheadRecord {
                 prefetched: looked.prefetched,
                 used: looked.used,

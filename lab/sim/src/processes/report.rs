@@ -48,7 +48,6 @@ fn lines(records: &[ProcessesRecord]) -> Vec<Vec<String>> {
         "used",
         "late",
         "wasted",
-        "harmful",
     ];
     let mut lines = vec![names.map(str::to_owned).to_vec()];
     for record in records {
@@ -66,7 +65,6 @@ fn lines(records: &[ProcessesRecord]) -> Vec<Vec<String>> {
             grouped(record.used),
             grouped(record.used_late),
             grouped(record.wasted),
-            grouped(record.harmful),
         ]);
         if record.processes.0.len() < 2 {
             continue;

@@ -171,7 +171,7 @@ impl Protocol for UlcClients {
                 self.listen(client, steps);
             }
         }
-        self.clients[client.index()].settle(steps);
+        self.clients[client.index()].forget_surplus(steps);
         self.passages[client.index()].place(block, retrieval.keep > OWN);
         if passes {
             retrieval.from = OWN;

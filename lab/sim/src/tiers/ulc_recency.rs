@@ -156,7 +156,7 @@ impl Protocol for UlcRecency {
             }
         }
         self.ulc.commit(block, retrieval.keep, self.now, steps);
-        self.ulc.settle(steps);
+        self.ulc.forget_surplus(steps);
         if retrieval.keep > first && self.window.frames() > 0 {
             self.window.reference(block);
         }

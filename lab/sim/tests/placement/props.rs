@@ -85,14 +85,14 @@ impl Pair {
                 let (from, out) = (self.ulc.tier_of(block), self.ulc.sizes().out());
                 assert_eq!(self.ulc.left(block, from, out), self.twin.left(block, from, out));
                 assert!(!self.ulc.left(block, from, out), "U6: a loss counts once");
-                self.ulc.settle(&mut steps);
+                self.ulc.forget_surplus(&mut steps);
                 self.twin.settle(&mut expected);
             }
             Op::Returned(block, tier) => {
                 let tier = self.tier(tier);
                 let returned = self.ulc.returned(block, tier, &mut steps);
                 assert_eq!(returned, self.twin.returned(block, tier, &mut expected), "{op:?}");
-                self.ulc.settle(&mut steps);
+                self.ulc.forget_surplus(&mut steps);
                 self.twin.settle(&mut expected);
             }
             Op::Full(tier, full) => {

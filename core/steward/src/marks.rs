@@ -1,7 +1,8 @@
 //! Marked steps within a window, counted and found in O(log n).
 //!
 //! A ring of as many steps as the window is long, under a Fenwick tree: steps leave at one end, so
-//! a number is free again when its step is behind.
+//! a number is free again when its step is behind. Source of the tree: P. M. Fenwick, A new data
+//! structure for cumulative frequency tables, SPE 24(3), 1994.
 //!
 //! B1  The tree counts exactly the marks, all of which are within one ring's length.
 
@@ -84,7 +85,8 @@ impl Marks {
         at
     }
 
-    fn ring(&self) -> u64 {
+    /// Steps of the window.
+    pub(crate) fn ring(&self) -> u64 {
         self.tree.len() as u64 - 1
     }
 
