@@ -3,15 +3,12 @@
 use anyhow::{Context, Result};
 use clap::Args;
 use pantler_control::{ControlError, Size};
-use pantler_policy::Spec;
-use pantler_web::{
-    AccessLog, Keep, Limits, LogFormat, Misses, Options, Order, Server, StoreKind, Tls, WebError, is_on_mount,
-};
+use pantler_web::{AccessLog, Limits, Options, Order, Server, StoreKind, Tls, WebError};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::failure::Usage;
@@ -36,19 +33,12 @@ pub struct Web {
     /// Where to listen
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080", value_parser = address)]
     pub listen: SocketAddr,
-    /// Where /metrics (Prometheus) and the live page are; nowhere without it
+    /// Show counters over HTTP there, at /metrics
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
-    pub admin: Option<SocketAddr>,
-    /// A host name of that page, beside addresses and localhost; may be given several times
-    #[arg(long, value_name = "NAME", requires = "admin", value_parser = host_name)]
-    pub admin_name: Vec<String>,
+    pub metrics: Option<SocketAddr>,
     /// Which requests are served first: those for cached files (truth) or the oldest (fifo)
     #[arg(long, value_name = "ORDER", default_value = "truth")]
     pub order: Order,
-    /// What decides which of the files that the server reads stay in the page cache: a policy (the
-    /// server drops what it evicts), w-tinylfu by default, or kernel
-    #[arg(long, value_name = "POLICY|kernel", value_parser = keep)]
-    pub keep: Option<Keep>,
     /// Where bytes lie while they are served: files (the page cache) or cache:SIZE (a Pantler cache
     /// in the server)
     #[arg(long, value_name = "STORE", default_value = "files", value_parser = store)]
@@ -56,14 +46,6 @@ pub struct Web {
     /// Most reads of the disk at a time
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=512))]
     pub disk_reads: u32,
-    /// How long a request shall wait for the disk, such as 5s (the default) or 500ms. From half of
-    /// this on it is read before all later ones; a disk that needs longer than the other half for
-    /// earlier requests makes it wait longer
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    pub age_cap: Option<Duration>,
-    /// Which missing piece is read first: oldest (the default), or wanted (by most requests)
-    #[arg(long, value_name = "WHICH", value_parser = misses)]
-    pub misses: Option<Misses>,
     /// Threads that answer; by default one for each processor
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub threads: Option<u32>,
@@ -73,21 +55,15 @@ pub struct Web {
     /// Name that is served for a directory; may be given several times
     #[arg(long, value_name = "NAME", default_value = "index.html", value_parser = index)]
     pub index: Vec<String>,
-    /// List directories without such a file
-    #[arg(long)]
-    pub listing: bool,
     /// Serve names that begin with a dot
     #[arg(long)]
     pub hidden: bool,
     /// Do not serve the .br, .zst and .gz beside a file instead of it
     #[arg(long)]
     pub no_precompressed: bool,
-    /// Note requests in this file, or on standard error with `-`
+    /// Note requests in this file, or on standard error with `-`, as Apache and nginx do
     #[arg(long, value_name = "FILE|-")]
     pub log: Option<PathBuf>,
-    /// How: combined or json
-    #[arg(long, value_name = "FORMAT", default_value = "combined", value_parser = log_format, requires = "log")]
-    pub log_format: LogFormat,
     /// Certificates in PEM, the server's own first
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_certificate: Option<PathBuf>,
@@ -100,13 +76,7 @@ pub struct Web {
     /// Largest head of a request, from 8K to 1M
     #[arg(long, value_name = "SIZE", default_value = "32K")]
     pub max_head: Size,
-    /// Largest body of a request; bodies are never read
-    #[arg(long, value_name = "SIZE", default_value = "64K")]
-    pub max_body: Size,
-    /// How long a client may take for a whole head
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
-    pub head_time: Duration,
-    /// How long a connection may be idle, or a client may take no byte of its answer
+    /// How long a client may take for its next request, or take no byte of its answer
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
     pub idle_time: Duration,
     /// How long a request may wait for its file to be opened; then it is answered with 503
@@ -124,7 +94,7 @@ pub struct Web {
 struct Started<'a> {
     root: String,
     url: String,
-    admin: Option<String>,
+    metrics: Option<String>,
     order: &'a str,
     pid: u32,
 }
@@ -133,10 +103,6 @@ struct Started<'a> {
 pub fn web(words: &Web) -> Result<()> {
     agree(words).map_err(Usage)?;
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot catch signals")?;
-    if is_on_mount(&words.root).map_err(refused)? && words.keep.is_some() {
-        let what = "--keep means nothing over a Pantler mount: its steward decides what stays; leave it out";
-        return Err(Usage(what.to_owned()).into());
-    }
     let options = options(words);
     options.hold_little();
     let server = Server::start(options).map_err(refused)?;
@@ -144,15 +110,15 @@ pub fn web(words: &Web) -> Result<()> {
     let started = Started {
         root: server.root().to_string_lossy().into_owned(),
         url: format!("{scheme}://{}/", server.address()),
-        admin: server.admin().map(|address| format!("http://{address}/")),
+        metrics: server.metrics_address().map(|address| format!("http://{address}/metrics")),
         order: words.order.as_str(),
         pid: std::process::id(),
     };
     if words.json {
         output::json("web", &started)?;
     } else {
-        let admin = started.admin.as_ref().map(|admin| format!(", live page at {admin}")).unwrap_or_default();
-        eprintln!("pantler: {} at {}{admin}", started.root, started.url);
+        let metrics = started.metrics.as_ref().map(|at| format!(", counters at {at}")).unwrap_or_default();
+        eprintln!("pantler: {} at {}{metrics}", started.root, started.url);
     }
     signals.forever().next();
     // A second signal ends it at once.
@@ -164,30 +130,10 @@ pub fn web(words: &Web) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what means nothing beside something else, and says what to do.
+/// Refuses what cannot be, and says what to do.
 fn agree(words: &Web) -> Result<(), String> {
-    let order = words.order.as_str();
-    let is_cache = words.store != StoreKind::Files;
-    if words.keep.is_some() && is_cache {
-        let what =
-            "--keep means nothing with --store cache:SIZE: its steward decides what stays; leave it out";
-        return Err(what.to_owned());
-    }
-    if matches!(words.keep, Some(Keep::Policy(_))) && words.order == Order::Fifo {
-        return Err(format!(
-            "--keep means nothing with --order {order}, in which the kernel decides what stays: \
-             leave it out, or give --order truth"
-        ));
-    }
-    let of_lines = [("--age-cap", words.age_cap.is_some()), ("--misses", words.misses.is_some())];
-    if let Some((option, _)) = of_lines.iter().find(|(_, is_given)| *is_given && words.order == Order::Fifo) {
-        return Err(format!(
-            "{option} means nothing with --order fifo, which serves the oldest request first: \
-             leave it out, or give --order truth"
-        ));
-    }
-    if words.admin == Some(words.listen) && words.listen.port() != 0 {
-        return Err(format!("--admin {} is where files are served: give it another port", words.listen));
+    if words.metrics == Some(words.listen) && words.listen.port() != 0 {
+        return Err(format!("--metrics {} is where files are served: give it another port", words.listen));
     }
     if !(HEAD_BYTES_MIN..=HEAD_BYTES_MAX).contains(&words.max_head.bytes()) {
         return Err(format!("--max-head {}: give a size from 8K to 1M", words.max_head));
@@ -197,23 +143,18 @@ fn agree(words: &Web) -> Result<(), String> {
 
 fn options(words: &Web) -> Options {
     let mut options = Options::new(&words.root, words.listen);
-    options.admin = words.admin;
-    options.admin_names = words.admin_name.clone();
+    options.metrics = words.metrics;
     options.order = words.order;
-    options.keep = words.keep.unwrap_or(options.keep);
     options.store = words.store;
     options.disk_reads = words.disk_reads;
-    options.age_cap = words.age_cap.unwrap_or(options.age_cap);
-    options.misses = words.misses.unwrap_or(options.misses);
     options.threads = words.threads.unwrap_or(options.threads);
     options.buffer_bytes = words.buffers.bytes();
     options.index = words.index.clone();
-    options.listing = words.listing;
     options.hidden = words.hidden;
     options.precompressed = !words.no_precompressed;
-    options.log = words.log.as_ref().map(|path| AccessLog {
-        file: (path != Path::new("-")).then(|| path.clone()),
-        format: words.log_format,
+    options.log = words.log.as_ref().map(|path| match path.to_str() {
+        Some("-") => AccessLog::StandardError,
+        _ => AccessLog::File(path.clone()),
     });
     options.tls = words
         .tls_certificate
@@ -223,8 +164,6 @@ fn options(words: &Web) -> Options {
     options.limits = Limits {
         connections: words.max_connections,
         head_bytes: words.max_head.bytes() as u32,
-        body_bytes: words.max_body.bytes(),
-        head_time: words.head_time,
         idle_time: words.idle_time,
         open_time: words.open_time,
         stop_time: words.stop_time,
@@ -236,7 +175,7 @@ fn options(words: &Web) -> Options {
 /// What makes no sense is usage; what this machine refuses is failure.
 fn refused(error: WebError) -> anyhow::Error {
     match &error {
-        WebError::Options(_) | WebError::Cache(_) => Usage::new(error).into(),
+        WebError::Cache(_) => Usage::new(error).into(),
         WebError::Listen { error: inner, .. } if inner.kind() == std::io::ErrorKind::PermissionDenied => {
             let what = "the right to listen there".to_owned();
             let remedy = format!("{error}: take a port from 1024 on, or run as root");
@@ -246,33 +185,9 @@ fn refused(error: WebError) -> anyhow::Error {
     }
 }
 
-fn host_name(text: &str) -> Result<String, String> {
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
-    if !text.is_empty() && text.bytes().all(is_name) {
-        return Ok(text.to_owned());
-    }
-    Err("expected a name as browsers say it, without scheme and port, such as stats.example.org".to_owned())
-}
-
 fn index(text: &str) -> Result<String, String> {
     let is_name = !text.is_empty() && text != "." && text != ".." && !text.contains(['/', '\0']);
     if is_name { Ok(text.to_owned()) } else { Err("expected the name of a file, without a slash".to_owned()) }
-}
-
-fn misses(text: &str) -> Result<Misses, String> {
-    match text {
-        "oldest" => Ok(Misses::Oldest),
-        "wanted" => Ok(Misses::Wanted),
-        _ => Err("expected oldest or wanted".to_owned()),
-    }
-}
-
-fn log_format(text: &str) -> Result<LogFormat, String> {
-    match text {
-        "combined" => Ok(LogFormat::Combined),
-        "json" => Ok(LogFormat::Json),
-        _ => Err("expected combined or json".to_owned()),
-    }
 }
 
 fn size(text: &str) -> Result<u64, String> {
@@ -303,19 +218,6 @@ fn duration(text: &str) -> Result<Duration, String> {
     seconds
         .map(Duration::from_secs_f64)
         .ok_or_else(|| "expected a duration such as 500ms, 5s or 2m".to_owned())
-}
-
-fn keep(text: &str) -> Result<Keep, String> {
-    if text == "kernel" { Ok(Keep::Kernel) } else { online(text).map(Keep::Policy) }
-}
-
-fn online(text: &str) -> Result<Spec, String> {
-    let spec: Spec = text.parse().map_err(|error: pantler_policy::SpecError| error.to_string())?;
-    if spec.policy_name().is_some() {
-        Ok(spec)
-    } else {
-        Err(format!("`{spec}` needs to know the future: give an online policy"))
-    }
 }
 
 #[cfg(test)]

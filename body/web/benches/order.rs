@@ -3,9 +3,8 @@
 //!
 //! ```text
 //! cargo bench -p pantler-web --bench order                        # everything, about half an hour
-//! cargo bench -p pantler-web --bench order -- --quick             # shorter runs, fewer sizes
+//! cargo bench -p pantler-web --bench order -- --quick             # shorter runs
 //! cargo bench -p pantler-web --bench order -- files surge memory  # some parts
-//! cargo bench -p pantler-web --bench order -- surge --few         # fewer rows
 //! ```
 //!
 //! Each run gets a fresh control group with a memory limit for everything in it (page cache,
@@ -17,7 +16,7 @@
 
 use anyhow::{Context, Result, bail};
 use pantler_kernel::group::{self, RunGroup, Throttle};
-use pantler_web::{Keep, Options, Order, Server};
+use pantler_web::{Options, Order, Server};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpStream};
@@ -31,17 +30,12 @@ const LIMIT_BYTES: u64 = 92 << 20;
 const CLIENTS: u32 = 144;
 const DISK_BYTES_PER_S: u64 = 20_000_000;
 const DISK_READS_PER_S: u64 = 400;
-const AGE_CAP: &str = "5000";
 /// Files as of a web site, and how they are asked for.
 const SURGE: Plan = Plan { files: 12_000, sizes: Sizes::Surge, seed: 1 };
 const SURGE_ZIPF: f64 = 1.0;
 
 #[path = "../../../benches/bars.rs"]
 mod bars;
-#[path = "order/bound.rs"]
-mod bound;
-#[path = "order/crowd.rs"]
-mod crowd;
 #[allow(dead_code, unused_imports, reason = "its tests run in tests/wrk.rs")]
 #[path = "order/load.rs"]
 mod load;
@@ -57,9 +51,7 @@ fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
-        ["serve", root, order, keep, age_cap, threads] => {
-            return serve(root, order, keep, age_cap, threads);
-        }
+        ["serve", root, order, threads] => return serve(root, order, threads),
         ["enter", doors, program, ..] => return enter(doors, program, &words[3..]),
         ["hold", address, count] => return hold(address, count),
         _ => {}
@@ -69,16 +61,9 @@ fn main() -> Result<()> {
         return Ok(());
     }
     let is_quick = words.contains(&"--quick");
-    let is_few = words.contains(&"--few");
     let parts: Vec<&str> = words.iter().copied().filter(|word| !word.starts_with("--")).collect();
     let wants = |part: &str| parts.is_empty() || parts.contains(&part);
-    if wants("bound") {
-        bound::print(&SURGE, SURGE_ZIPF);
-    }
-    if parts == ["bound"] {
-        return Ok(());
-    }
-    let bench = Bench::new(is_quick, is_few, !words.contains(&"--without-rivals"))?;
+    let bench = Bench::new(is_quick, !words.contains(&"--without-rivals"))?;
     bench.environment();
     if wants("files") {
         bench.disk_bound(
@@ -92,12 +77,6 @@ fn main() -> Result<()> {
     }
     if wants("open") {
         bench.open_loop()?;
-    }
-    if wants("starve") {
-        bench.starvation()?;
-    }
-    if wants("crowd") {
-        bench.crowd()?;
     }
     if wants("memory") {
         bench.in_memory()?;
@@ -115,16 +94,10 @@ fn main() -> Result<()> {
 }
 
 /// Becomes a server until standard input ends.
-fn serve(root: &str, order: &str, keep: &str, age_cap: &str, threads: &str) -> Result<()> {
+fn serve(root: &str, order: &str, threads: &str) -> Result<()> {
     let mut options = Options::new(root, "127.0.0.1:0".parse()?);
-    options.admin = Some("127.0.0.1:0".parse()?);
+    options.metrics = Some("127.0.0.1:0".parse()?);
     options.order = order.parse().map_err(anyhow::Error::msg)?;
-    match keep {
-        "own" => {}
-        "kernel" => options.keep = Keep::Kernel,
-        bytes => options.keep_bytes = bytes.parse()?,
-    }
-    options.age_cap = Duration::from_millis(age_cap.parse()?);
     options.threads = threads.parse()?;
     // What the server holds comes out of the same memory as what it caches.
     options.buffer_bytes = 16 << 20;
@@ -132,7 +105,7 @@ fn serve(root: &str, order: &str, keep: &str, age_cap: &str, threads: &str) -> R
     // As the command does.
     options.hold_little();
     let server = Server::start(options)?;
-    println!("{} {}", server.address(), server.admin().context("asked for")?);
+    println!("{} {}", server.address(), server.metrics_address().context("asked for")?);
     std::io::stdin().read_to_end(&mut Vec::new())?;
     server.stop();
     Ok(())
@@ -158,41 +131,22 @@ fn hold(address: &str, count: &str) -> Result<()> {
     Ok(())
 }
 
-/// A server of ours.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Own {
-    order: Order,
-    /// What decides what stays: `own` for the default, `kernel`, or bytes to begin with.
-    keep: &'static str,
-    age_cap: &'static str,
-}
-
-impl Own {
-    const DEFAULT: Own = Own { order: Order::Truth, keep: "own", age_cap: AGE_CAP };
-}
-
 /// Which server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Rival {
-    Own(Own),
+    Own(Order),
     Nginx { aio: bool },
 }
 
 impl Rival {
-    const OWN: Rival = Rival::Own(Own::DEFAULT);
-    const FIFO: Rival = Rival::Own(Own { order: Order::Fifo, ..Own::DEFAULT });
-    const KERNEL: Rival = Rival::Own(Own { keep: "kernel", ..Own::DEFAULT });
+    const OWN: Rival = Rival::Own(Order::Truth);
+    const FIFO: Rival = Rival::Own(Order::Fifo);
 
     fn name(&self) -> String {
         match self {
             Rival::Nginx { aio: true } => "nginx, aio threads".to_owned(),
             Rival::Nginx { aio: false } => "nginx, sendfile".to_owned(),
-            Rival::Own(Own { order: Order::Fifo, .. }) => "fifo".to_owned(),
-            Rival::Own(Own { order, keep: "own", .. }) => format!("{}, the default", order.as_str()),
-            Rival::Own(Own { order, keep: "kernel", .. }) => format!("{}, --keep kernel", order.as_str()),
-            Rival::Own(Own { order, keep, .. }) => {
-                format!("{}, from {} MB", order.as_str(), keep.trim_end_matches("000000"))
-            }
+            Rival::Own(order) => order.as_str().to_owned(),
         }
     }
 }
@@ -201,7 +155,7 @@ impl Rival {
 struct Running {
     child: Child,
     address: SocketAddr,
-    admin: Option<SocketAddr>,
+    metrics: Option<SocketAddr>,
     group: Option<Box<dyn RunGroup>>,
 }
 
@@ -228,18 +182,12 @@ struct Row {
     name: String,
     report: Report,
     device_bytes: u64,
-    state: Option<serde_json::Value>,
 }
 
 impl Row {
     /// Read from the device for each answer.
     fn disk_kilobytes(&self) -> f64 {
         self.device_bytes as f64 / 1000.0 / self.report.requests.max(1) as f64
-    }
-
-    /// The longest wait of a request for a read, in seconds.
-    fn longest_wait(&self) -> Option<f64> {
-        self.state.as_ref()?["longest_wait_seconds"].as_f64()
     }
 }
 
@@ -250,7 +198,6 @@ struct Bench {
     time: Duration,
     warm_up: Duration,
     is_quick: bool,
-    is_few: bool,
     has_nginx: bool,
     /// Whether there are rivals.
     has_rivals: bool,
@@ -258,7 +205,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(is_quick: bool, is_few: bool, has_rivals: bool) -> Result<Bench> {
+    fn new(is_quick: bool, has_rivals: bool) -> Result<Bench> {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("order");
         fs::create_dir_all(&folder)?;
         let device = rustix::fs::stat(&folder)?.st_dev;
@@ -276,7 +223,6 @@ impl Bench {
             time: Duration::from_secs(time),
             warm_up: Duration::from_secs(warm_up),
             is_quick,
-            is_few,
             has_nginx,
             has_rivals,
             bars,
@@ -346,22 +292,15 @@ impl Bench {
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         match rival {
-            Rival::Own(Own { order, keep, age_cap }) => {
+            Rival::Own(order) => {
                 let root = root.display().to_string();
-                command.arg(&self.own).args([
-                    "serve",
-                    &root,
-                    order.as_str(),
-                    keep,
-                    age_cap,
-                    &threads.to_string(),
-                ]);
+                command.arg(&self.own).args(["serve", &root, order.as_str(), &threads.to_string()]);
                 let mut child = command.spawn()?;
                 let mut line = String::new();
                 BufReader::new(child.stdout.take().context("piped")?).read_line(&mut line)?;
-                let (address, admin) = line.trim().split_once(' ').context("the server did not start")?;
-                let (address, admin) = (address.parse()?, Some(admin.parse()?));
-                Ok(Running { child, address, admin, group })
+                let (address, metrics) = line.trim().split_once(' ').context("the server did not start")?;
+                let (address, metrics) = (address.parse()?, Some(metrics.parse()?));
+                Ok(Running { child, address, metrics, group })
             }
             Rival::Nginx { aio } => {
                 let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
@@ -376,7 +315,7 @@ impl Bench {
                     }
                     std::thread::sleep(Duration::from_millis(50));
                 }
-                Ok(Running { child, address, admin: None, group })
+                Ok(Running { child, address, metrics: None, group })
             }
         }
     }
@@ -414,11 +353,10 @@ impl Bench {
         let warm = self.device_bytes(&running);
         let report = run(&load)?;
         let device_bytes = self.device_bytes(&running) - warm;
-        let state = running.admin.and_then(|admin| state(admin).ok());
         if warm <= before {
             println!("(device reads are not counted here)");
         }
-        Ok(Row { name: rival.name(), report, device_bytes, state })
+        Ok(Row { name: rival.name(), report, device_bytes })
     }
 
     fn device_bytes(&self, running: &Running) -> u64 {
@@ -442,11 +380,7 @@ impl Bench {
         if self.has_nginx {
             rivals.push(Rival::Nginx { aio: true });
         }
-        rivals.extend([Rival::OWN, Rival::KERNEL]);
-        let starts = ["10000000", "64000000", "96000000", "160000000"];
-        if !self.is_few {
-            rivals.extend(starts.map(|keep| Rival::Own(Own { keep, ..Own::DEFAULT })));
-        }
+        rivals.push(Rival::OWN);
         header();
         let mut rows: Vec<(Rival, Row)> = Vec::new();
         for rival in rivals {
@@ -458,9 +392,7 @@ impl Bench {
         Ok(())
     }
 
-    /// What the default must show against the first row, `fifo`, and against nginx; what it must
-    /// gain when it begins with a size that is a fifth too large or too small; and that no other
-    /// row costs answers.
+    /// What the default must show against the first row, `fifo`, and against nginx.
     fn disk_bars(&self, title: &str, rows: &[(Rival, Row)]) {
         let rate = |row: &Row| row.report.per_second();
         let fifo = &rows[0].1;
@@ -482,14 +414,8 @@ impl Bench {
                     self.bars.at_most(&against("p99 against fifo"), tail, 1.5);
                     self.bars.at_most(&against("answers that failed"), row.report.errors as f64, 0.0);
                 }
-                Rival::Own(Own { keep: "64000000" | "96000000", .. }) => {
-                    self.bars.at_least(&against("answers/s against fifo"), rate(row) / rate(fifo), 1.0);
-                }
-                &Rival::FIFO => {
-                    self.bars.at_most(&against("answers that failed"), row.report.errors as f64, 0.0);
-                }
                 Rival::Own(_) => {
-                    self.bars.at_least(&against("answers/s against fifo"), rate(row) / rate(fifo), 0.95);
+                    self.bars.at_most(&against("answers that failed"), row.report.errors as f64, 0.0);
                 }
             }
         }
@@ -503,7 +429,7 @@ impl Bench {
             println!("\n200 files of 1 MB, open loop, {rate} requests/s, {:?} each", self.time);
             header();
             let mut base = None;
-            let mut rivals = vec![Rival::FIFO, Rival::OWN, Rival::KERNEL];
+            let mut rivals = vec![Rival::FIFO, Rival::OWN];
             if self.has_nginx {
                 rivals.insert(1, Rival::Nginx { aio: true });
             }
@@ -545,13 +471,13 @@ impl Bench {
         let mut line = String::new();
         BufReader::new(holder.stdout.take().context("piped")?).read_line(&mut line)?;
         std::thread::sleep(Duration::from_secs(2));
-        let open = state(running.admin.context("own")?)?["numbers"]["connections"].clone();
+        let open = metric(running.metrics.context("own")?, "pantler_web_connections")?;
         let held = resident_bytes(running.child.id()) as f64 / 1e6;
         println!(
             "\nIdle connections: {} made, {open} open in the server, which holds {held:.1} MB",
             line.trim()
         );
-        self.bars.at_least("idle: connections that are open", open.as_f64().unwrap_or(0.0), 10_000.0);
+        self.bars.at_least("idle: connections that are open", open, 10_000.0);
         self.bars.at_most("idle: megabytes of 10,000 connections", held, 300.0);
         drop(holder.stdin.take());
         holder.wait()?;
@@ -577,15 +503,13 @@ impl Bench {
             let mut load = self.load(&plan, 1.0, Pace::Closed { clients: CLIENTS });
             (load.address, load.time, load.seed) = (running.address, time, look);
             let report = run(&load)?;
-            let state = state(running.admin.context("own")?)?;
             held.push(resident_bytes(running.child.id()) as f64 / 1e6);
             println!(
-                "{:>4} s: {:.0} answers/s, {} failed, server holds {:.1} MB, keeps {:.1} MB",
+                "{:>4} s: {:.0} answers/s, {} failed, server holds {:.1} MB",
                 look * time.as_secs(),
                 report.per_second(),
                 report.errors,
                 held[held.len() - 1],
-                state["keep"]["bytes"].as_f64().unwrap_or(0.0) / 1e6,
             );
         }
         let third = held.len() / 3;
@@ -601,19 +525,8 @@ impl Bench {
 
 fn header() {
     println!(
-        "{:<24}{:>9}{:>8}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>8}{:>8}{:>8}",
-        "server",
-        "answers/s",
-        "MB/s",
-        "disk kB",
-        "mean s",
-        "p50 s",
-        "p99 s",
-        "max s",
-        "wait s",
-        "rate",
-        "p99",
-        "keep MB"
+        "{:<24}{:>9}{:>8}{:>9}{:>9}{:>9}{:>9}{:>9}{:>8}{:>8}",
+        "server", "answers/s", "MB/s", "disk kB", "mean s", "p50 s", "p99 s", "max s", "rate", "p99"
     );
 }
 
@@ -621,10 +534,9 @@ fn header() {
 fn print_row(row: &Row, base: Option<&Row>) {
     let report = &row.report;
     let seconds = |percent| report.percentile_ms(percent) / 1000.0;
-    let kept = row.state.as_ref().and_then(|state| state["keep"]["bytes"].as_f64());
     let base = base.unwrap_or(row);
     println!(
-        "{:<24}{:>9.1}{:>8.2}{:>9.1}{:>9.3}{:>9.3}{:>9.3}{:>9.3}{:>9}{:>8.2}{:>8.2}{:>8}",
+        "{:<24}{:>9.1}{:>8.2}{:>9.1}{:>9.3}{:>9.3}{:>9.3}{:>9.3}{:>8.2}{:>8.2}",
         row.name,
         report.per_second(),
         report.megabytes_per_second(),
@@ -633,10 +545,8 @@ fn print_row(row: &Row, base: Option<&Row>) {
         seconds(50.0),
         seconds(99.0),
         report.all.max() as f64 / 1e6,
-        row.longest_wait().map_or("-".to_owned(), |wait| format!("{wait:.2}")),
         report.per_second() / base.report.per_second(),
         seconds(99.0) / (base.report.percentile_ms(99.0) / 1000.0),
-        kept.map_or("-".to_owned(), |bytes| format!("{:.1}", bytes / 1e6)),
     );
     if report.errors > 0 || report.unanswered > 0 {
         println!(
@@ -660,15 +570,15 @@ fn is_there(package: &str, program: &str) -> bool {
             .is_ok_and(|status| status.success())
 }
 
-/// What the server says of itself.
-fn state(admin: SocketAddr) -> Result<serde_json::Value> {
+/// A metric of the server.
+fn metric(address: SocketAddr, name: &str) -> Result<f64> {
     use std::io::Write;
-    let mut stream = TcpStream::connect(admin)?;
-    stream.write_all(b"GET /state.json HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+    let mut stream = TcpStream::connect(address)?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
-    let (_, body) = answer.split_once("\r\n\r\n").context("half an answer")?;
-    Ok(serde_json::from_str(body)?)
+    let value = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    Ok(value.context("no such metric")?.parse()?)
 }
 
 /// Takes all files of a folder out of the page cache.

@@ -1,6 +1,5 @@
 //! From a request to its answer: the rules of a static file server (RFC 9110).
 
-use bytes::Bytes;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{
     ACCEPT_ENCODING, ACCEPT_RANGES, ALLOW, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
@@ -10,7 +9,6 @@ use hyper::header::{
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 use rustix::io::Errno;
-use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,16 +17,15 @@ use std::task::Poll;
 use std::time::SystemTime;
 use tokio::time::Instant;
 
-use crate::body::{AnswerBody, Ending, Part, Source};
+use crate::body::{AnswerBody, Ending, Source};
 use crate::conditions::{self, Verdict};
 use crate::desk::Desk;
 use crate::encoding::{self, Encoding};
 use crate::feed::{CHANGED, Feed};
-use crate::listing;
 use crate::log::{Line, Log};
-use crate::opened::{Below, Opened};
+use crate::opened::Opened;
 use crate::opener::{Asker, Opener};
-use crate::options::{Limits, Options, Order};
+use crate::options::{Limits, Options};
 use crate::path::{self, Names, Refusal};
 use crate::pulse::Pulse;
 use crate::range::{self, Asked, Span};
@@ -76,17 +73,9 @@ impl Draft {
     /// A refusal with its reason as text.
     fn plain(status: StatusCode) -> Self {
         let text = format!("{} {}\n", status.as_u16(), status.canonical_reason().unwrap_or_default());
-        let mut draft = Self::text(text, "text/plain; charset=utf-8");
-        draft.status = status;
-        draft
-    }
-
-    fn text(text: impl Into<Bytes>, kind: &'static str) -> Self {
-        let text = text.into();
-        let mut draft = Self::empty(StatusCode::OK);
-        draft.set(CONTENT_TYPE, HeaderValue::from_static(kind));
+        let mut draft = Self::empty(status).with(CONTENT_TYPE, "text/plain; charset=utf-8");
         draft.length = text.len() as u64;
-        draft.source = Source::Text(text);
+        draft.source = Source::Text(text.into());
         draft
     }
 
@@ -101,15 +90,6 @@ impl Draft {
 }
 
 impl Site {
-    /// What says what is cached, for people.
-    pub fn knows(&self) -> &'static str {
-        match self.options.order {
-            Order::Fifo => "nothing",
-            Order::Truth if self.root.below() == Below::Mount || self.desk.store.is_own() => "steward",
-            Order::Truth => "kernel",
-        }
-    }
-
     /// Answers a request. Never fails: what goes wrong is a status.
     pub async fn answer(
         self: Arc<Self>,
@@ -117,7 +97,7 @@ impl Site {
         pulse: Arc<Pulse>,
         request: Request<Incoming>,
     ) -> Response<AnswerBody> {
-        pulse.begin(request.version() == Version::HTTP_2);
+        pulse.begin();
         let mut ending = Ending {
             pulse: pulse.clone(),
             metrics: self.desk.metrics.clone(),
@@ -184,10 +164,8 @@ impl Site {
         match self.opener.open(names, asker).await? {
             Found::File(_) if names.is_directory => Ok(Draft::plain(StatusCode::NOT_FOUND)),
             Found::File(file) => self.serve(file, names, request, pulse, asker).await,
-            Found::Directory(_) if !names.is_directory => Ok(redirect(names, request)),
-            Found::Directory(directory) => {
-                // A request waits for a descriptor only while it holds none.
-                drop(directory);
+            Found::Directory if !names.is_directory => Ok(redirect(names, request)),
+            Found::Directory => {
                 for index in &self.options.index {
                     let below = below(names, index);
                     match self.opener.open(&below, asker).await {
@@ -198,36 +176,14 @@ impl Site {
                         _ => {}
                     }
                 }
-                self.list(names, asker).await
+                Ok(Draft::plain(StatusCode::NOT_FOUND))
             }
         }
     }
 
-    async fn list(&self, names: &Names, asker: Asker<'_>) -> io::Result<Draft> {
-        if !self.options.listing {
-            return Ok(Draft::plain(StatusCode::NOT_FOUND));
-        }
-        let path = if names.joined.is_empty() {
-            "/".to_owned()
-        } else {
-            format!("/{}/", String::from_utf8_lossy(&names.joined))
-        };
-        let (hidden, held) = (self.options.hidden, self.desk.buffers.hold());
-        let (root, names, patience) = (self.root.clone(), names.clone(), self.options.limits.open_time);
-        // Opened where it is read: one that waits for its turn holds no descriptor.
-        let page = self.opener.run(asker, move || match root.open_waiting(&names, patience)? {
-            Found::Directory(directory) => listing::page(directory, &path, hidden, held).map(Some),
-            _ => Ok(None),
-        });
-        Ok(match page.await? {
-            Some(text) => Draft::text(text, "text/html; charset=utf-8"),
-            None => Draft::plain(StatusCode::NOT_FOUND),
-        })
-    }
-
     async fn serve(
         &self,
-        file: Arc<Opened>,
+        file: Opened,
         names: &Names,
         request: &Request<Incoming>,
         pulse: &Arc<Pulse>,
@@ -237,15 +193,9 @@ impl Site {
         let has_forms = has_forms && self.options.precompressed;
         let form =
             if has_forms { self.precompressed(&file, names, request.headers(), asker).await } else { None };
-        let form_names;
-        let (file, names, coding) = match form {
-            Some((form, names, encoding)) => {
-                // Its descriptor is others' now.
-                drop(file);
-                form_names = names;
-                (form, &form_names, Some(encoding))
-            }
-            None => (file, names, None),
+        let (file, coding) = match form {
+            Some((form, encoding)) => (form, Some(encoding)),
+            None => (file, None),
         };
         let mut draft = Draft::empty(StatusCode::OK);
         let validators = &file.validators;
@@ -271,29 +221,26 @@ impl Site {
             draft.set(CONTENT_ENCODING, HeaderValue::from_static(encoding.name()));
         }
         let size = file.size();
-        match self.asked(request, &file) {
-            Asked::Whole => self.fill(draft, file, names, Span { start: 0, end: size }, request, pulse).await,
+        let span = match self.asked(request, &file) {
+            Asked::Whole => Span { start: 0, end: size },
             Asked::Unsatisfiable => {
                 let mut refused = Draft::plain(StatusCode::RANGE_NOT_SATISFIABLE);
                 let all = HeaderValue::from_str(&format!("bytes */{size}")).map_err(io::Error::other)?;
                 refused.set(CONTENT_RANGE, all);
-                Ok(refused)
+                return Ok(refused);
             }
-            Asked::Parts(parts) if parts.len() == 1 => {
+            Asked::Part(span) => {
                 draft.status = StatusCode::PARTIAL_CONTENT;
-                let text = content_range(parts[0], size);
+                let text = format!("bytes {}-{}/{size}", span.start, span.end - 1);
                 draft.set(CONTENT_RANGE, HeaderValue::from_str(&text).map_err(io::Error::other)?);
-                self.fill(draft, file, names, parts[0], request, pulse).await
+                span
             }
-            // Parts of what may change without showing it would be of several versions.
-            Asked::Parts(_) if !file.is_settled => {
-                self.fill(draft, file, names, Span { start: 0, end: size }, request, pulse).await
-            }
-            Asked::Parts(parts) => {
-                draft.status = StatusCode::PARTIAL_CONTENT;
-                self.fill_parts(draft, file, names, &parts, &kind, pulse)
-            }
+        };
+        draft.length = span.length();
+        if request.method() != Method::HEAD && span.length() > 0 {
+            self.fill(&mut draft, file, span, pulse).await?;
         }
+        Ok(draft)
     }
 
     /// A range counts for GET only (RFC 9110, section 14.2).
@@ -319,7 +266,7 @@ impl Site {
         names: &Names,
         headers: &HeaderMap,
         asker: Asker<'_>,
-    ) -> Option<(Arc<Opened>, Names, Encoding)> {
+    ) -> Option<(Opened, Encoding)> {
         let fields: Vec<&str> =
             headers.get_all(ACCEPT_ENCODING).iter().filter_map(|field| field.to_str().ok()).collect();
         if fields.is_empty() {
@@ -331,11 +278,8 @@ impl Site {
             if let Ok(Found::File(mut file)) = self.opener.open_beside(&names, asker).await
                 && file.version.modified >= plain.version.modified
             {
-                // It is not shared yet, but for its descriptor.
-                if let Some(file) = Arc::get_mut(&mut file) {
-                    file.validators.tell_apart(encoding.name());
-                }
-                return Some((file, names, encoding));
+                file.validators.tell_apart(encoding.name());
+                return Some((file, encoding));
             }
         }
         None
@@ -343,20 +287,8 @@ impl Site {
 
     /// Sets the first bytes of a span as source: they are waited for here, so that a read that
     /// fails is a status still.
-    async fn fill(
-        &self,
-        mut draft: Draft,
-        file: Arc<Opened>,
-        names: &Names,
-        span: Span,
-        request: &Request<Incoming>,
-        pulse: &Arc<Pulse>,
-    ) -> io::Result<Draft> {
-        draft.length = span.length();
-        if request.method() == Method::HEAD || span.length() == 0 {
-            return Ok(draft);
-        }
-        let mut feed = self.feed(file, names, span, pulse);
+    async fn fill(&self, draft: &mut Draft, file: Opened, span: Span, pulse: &Arc<Pulse>) -> io::Result<()> {
+        let mut feed = Feed::new(self.desk.clone(), Arc::new(file), pulse.clone(), span);
         let first = std::future::poll_fn(|context| match feed.poll_next(context) {
             // The client may take nothing of its other answers before it has the head of this one.
             Poll::Pending if feed.lacks_room() => Poll::Ready(Ok(None)),
@@ -368,39 +300,7 @@ impl Site {
             Some(bytes) if feed.is_done() => Source::Text(bytes),
             first => Source::File(first, Box::new(feed)),
         };
-        Ok(draft)
-    }
-
-    fn fill_parts(
-        &self,
-        mut draft: Draft,
-        file: Arc<Opened>,
-        names: &Names,
-        spans: &[Span],
-        kind: &str,
-        pulse: &Arc<Pulse>,
-    ) -> io::Result<Draft> {
-        let boundary = boundary(&file);
-        let head = |span: Span| {
-            format!(
-                "\r\n--{boundary}\r\nContent-Type: {kind}\r\nContent-Range: {}\r\n\r\n",
-                content_range(span, file.size())
-            )
-        };
-        let parts: VecDeque<Part> =
-            spans.iter().map(|span| Part { head: head(*span).into(), span: *span }).collect();
-        let end = Bytes::from(format!("\r\n--{boundary}--\r\n"));
-        draft.length = parts.iter().map(|part| part.head.len() as u64 + part.span.length()).sum::<u64>()
-            + end.len() as u64;
-        let kind = format!("multipart/byteranges; boundary={boundary}");
-        draft.set(CONTENT_TYPE, HeaderValue::from_str(&kind).map_err(io::Error::other)?);
-        let feed = self.feed(file, names, Span { start: 0, end: 0 }, pulse);
-        draft.source = Source::Parts(parts, end, Box::new(feed));
-        Ok(draft)
-    }
-
-    fn feed(&self, file: Arc<Opened>, names: &Names, span: Span, pulse: &Arc<Pulse>) -> Feed {
-        Feed::new(self.desk.clone(), file, pulse.clone(), || names.joined.clone(), span)
+        Ok(())
     }
 }
 
@@ -418,9 +318,6 @@ fn refuse(request: &Request<Incoming>, limits: &Limits) -> Option<Draft> {
     // Two lengths in one request are an attack.
     if request.headers().contains_key(TRANSFER_ENCODING) && request.headers().contains_key(CONTENT_LENGTH) {
         return Some(Draft::plain(StatusCode::BAD_REQUEST));
-    }
-    if request.body().size_hint().exact().is_some_and(|length| length > limits.body_bytes) {
-        return Some(Draft::plain(StatusCode::PAYLOAD_TOO_LARGE));
     }
     match *request.method() {
         Method::GET | Method::HEAD | Method::OPTIONS => None,
@@ -499,20 +396,6 @@ fn kind(name: &[u8]) -> (String, bool) {
         );
     let kind = if is_text { format!("{text}; charset=utf-8") } else { text.to_owned() };
     (kind, has_forms)
-}
-
-fn content_range(span: Span, size: u64) -> String {
-    format!("bytes {}-{}/{size}", span.start, span.end - 1)
-}
-
-/// Not in the file by chance: made from what names its version.
-fn boundary(file: &Opened) -> String {
-    use std::hash::{BuildHasher, Hash, Hasher};
-    let mut hasher = foldhash::fast::RandomState::default().build_hasher();
-    file.version.hash(&mut hasher);
-    let first = hasher.finish();
-    first.hash(&mut hasher);
-    format!("pantler-{first:016x}{:016x}", hasher.finish())
 }
 
 fn line(address: IpAddr, request: &Request<Incoming>) -> Line {

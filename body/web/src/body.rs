@@ -2,7 +2,6 @@
 
 use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
-use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,16 +13,6 @@ use crate::feed::Feed;
 use crate::log::{Line, Log};
 use crate::metrics::{Ended, Metrics};
 use crate::pulse::Pulse;
-use crate::range::Span;
-
-/// One part of several ranges: what stands before it, and its bytes.
-#[derive(Debug)]
-pub struct Part {
-    /// The lines before.
-    pub head: Bytes,
-    /// The bytes.
-    pub span: Span,
-}
 
 /// Where the bytes of a body come from.
 #[derive(Debug)]
@@ -34,8 +23,6 @@ pub enum Source {
     Text(Bytes),
     /// First these, then the rest of a span.
     File(Option<Bytes>, Box<Feed>),
-    /// Several spans, each after its head, then an end.
-    Parts(VecDeque<Part>, Bytes, Box<Feed>),
 }
 
 /// The body of an answer.
@@ -67,18 +54,6 @@ impl AnswerBody {
                 let next = ready!(feed.poll_next(context));
                 self.ending.waited.fetch_or(feed.has_waited, Relaxed);
                 Poll::Ready(next)
-            }
-            Source::Parts(parts, end, feed) => {
-                if !feed.is_done() {
-                    let next = ready!(feed.poll_next(context));
-                    self.ending.waited.fetch_or(feed.has_waited, Relaxed);
-                    return Poll::Ready(next);
-                }
-                if let Some(part) = parts.pop_front() {
-                    feed.turn_to(part.span);
-                    return Poll::Ready(Ok(Some(part.head)));
-                }
-                Poll::Ready(Ok(Some(std::mem::take(end)).filter(|bytes| !bytes.is_empty())))
             }
         }
     }

@@ -1,12 +1,9 @@
 //! Memory for bytes on their way from a file to a socket: counted, bounded where it matters, and
 //! used again.
 //!
-//! B1  `outstanding` is the sum of the sizes of all buffers that are out, and of all texts that are
-//!     held.
+//! B1  `outstanding` is the sum of the sizes of all buffers that are out.
 
 use bytes::Bytes;
-use rustix::io::Errno;
-use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -65,53 +62,6 @@ impl Buffers {
         let bytes = kept.unwrap_or_else(|| vec![0; SIZES[class]]);
         self.outstanding.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Buffer { bytes, length, buffers: self.clone() }
-    }
-
-    /// Room for a text that is made elsewhere, of no bytes yet.
-    pub fn hold(self: &Arc<Self>) -> Held {
-        Held { text: String::new(), bytes: 0, buffers: self.clone() }
-    }
-}
-
-/// A text that counts like buffers, with what is needed to make it.
-#[derive(Debug)]
-pub struct Held {
-    text: String,
-    bytes: u64,
-    buffers: Arc<Buffers>,
-}
-
-impl Held {
-    /// Counts `bytes` bytes more.
-    ///
-    /// # Errors
-    /// `NOMEM` when that is beyond the budget.
-    pub fn grow(&mut self, bytes: usize) -> io::Result<()> {
-        self.bytes += bytes as u64;
-        let before = self.buffers.outstanding.fetch_add(bytes as u64, Ordering::Relaxed);
-        if before + bytes as u64 > self.buffers.budget { Err(Errno::NOMEM.into()) } else { Ok(()) }
-    }
-
-    /// The text, to be shared: from here on it alone counts.
-    pub fn freeze(mut self, mut text: String) -> Bytes {
-        text.shrink_to_fit();
-        let bytes = text.capacity() as u64;
-        self.buffers.outstanding.fetch_add(bytes, Ordering::Relaxed);
-        self.buffers.outstanding.fetch_sub(self.bytes, Ordering::Relaxed);
-        (self.text, self.bytes) = (text, bytes);
-        Bytes::from_owner(self)
-    }
-}
-
-impl AsRef<[u8]> for Held {
-    fn as_ref(&self) -> &[u8] {
-        self.text.as_bytes()
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.buffers.outstanding.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -180,21 +130,5 @@ mod tests {
         assert_eq!(buffers.chunk_bytes(), CHUNK_BYTES_MIN);
         drop(held);
         assert_eq!((buffers.outstanding(), buffers.chunk_bytes()), (0, CHUNK_BYTES));
-    }
-    #[test]
-    fn texts_count_like_buffers() {
-        let buffers = Buffers::new(10_000);
-        let mut held = buffers.hold();
-        held.grow(6000).unwrap();
-        let mut other = buffers.hold();
-        assert_eq!(other.grow(6000).unwrap_err().raw_os_error(), Some(Errno::NOMEM.raw_os_error()));
-        assert_eq!(buffers.outstanding(), 12_000);
-        drop(other);
-        let mut text = String::with_capacity(6000);
-        text.push_str("hello");
-        let bytes = held.freeze(text);
-        assert_eq!((&bytes[..], buffers.outstanding()), (&b"hello"[..], 5));
-        drop(bytes);
-        assert_eq!(buffers.outstanding(), 0);
     }
 }

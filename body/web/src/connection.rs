@@ -11,8 +11,6 @@ use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::task::Poll;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -36,7 +34,7 @@ pub fn builder(limits: &Limits) -> Builder<TokioExecutor> {
     builder
         .http1()
         .timer(TokioTimer::new())
-        // The watchdog has its own idea of time, which tells a slow head from an idle connection.
+        // The watchdog looks after slow heads, too.
         .header_read_timeout(None)
         .max_buf_size(limits.head_bytes.max(8192) as usize)
         .half_close(true);
@@ -79,7 +77,7 @@ impl Reception {
             Some(tls) => {
                 let mut stop = self.stop.clone();
                 let opening = tokio::select! {
-                    opening = tokio::time::timeout(limits.head_time, tls.accept(stream)) => opening,
+                    opening = tokio::time::timeout(limits.idle_time, tls.accept(stream)) => opening,
                     // Before its handshake a client has requested nothing that would have to be
                     // answered.
                     _ = stop.wait_for(|stop| *stop) => return,
@@ -96,59 +94,31 @@ impl Reception {
             let answer = self.site.clone().answer(address, pulse.clone(), request);
             async { Ok::<Response<AnswerBody>, Infallible>(answer.await) }
         });
-        let stream = Stream::new(wire, pulse.clone());
-        let watch = stream.watch();
-        let io = TokioIo::new(stream);
+        let io = TokioIo::new(Stream::new(wire));
         let mut connection = pin!(self.builder.serve_connection(io, service));
         let mut stop = self.stop.clone();
         let mut is_stopping = *stop.borrow();
         if is_stopping {
             connection.as_mut().graceful_shutdown();
         }
-        let mut sleep = pin!(tokio::time::sleep_until(pulse.opened() + limits.head_time));
-        let mut armed = limits.head_time;
-        // Whether the client had sent its last at the last look.
-        let mut had_ended = false;
+        let mut watchdog = pin!(tokio::time::sleep_until(pulse.opened() + limits.idle_time));
         loop {
-            let step = std::future::poll_fn(|context| {
-                if let Poll::Ready(ended) = connection.as_mut().poll(context) {
-                    return Poll::Ready(Some(ended));
-                }
-                // What has just come may have brought the end nearer.
-                if let Verdict::Until(until) = pulse.verdict(pulse.opened().elapsed(), limits)
-                    && until < armed
-                {
-                    armed = until;
-                    sleep.as_mut().reset(pulse.opened() + until);
-                }
-                sleep.as_mut().poll(context).map(|()| None)
-            });
             tokio::select! {
-                step = step => match (step, pulse.verdict(pulse.opened().elapsed(), limits)) {
-                    (Some(ended), _) => {
-                        if let Err(error) = ended {
-                            tracing::debug!("{address}: {error}");
-                            self.note(address, &*error);
-                        }
+                ended = connection.as_mut() => {
+                    if let Err(error) = ended {
+                        tracing::debug!("{address}: {error}");
+                        self.note(address, &*error);
+                    }
+                    return;
+                }
+                () = watchdog.as_mut() => {
+                    let verdict = pulse.verdict(pulse.opened().elapsed(), limits.idle_time);
+                    let Verdict::Until(until) = verdict else {
+                        metrics.timed_out.inc();
                         return;
-                    }
-                    (None, Verdict::Until(until)) => {
-                        let has_ended = pulse.needs_a_look() && watch.has_ended();
-                        if has_ended && had_ended {
-                            // A client that ended its side may still take its answer, but looks the
-                            // same as one that has left: it has had a second, and others wait.
-                            metrics.left.fetch_add(1, Ordering::Relaxed);
-                            return tracing::debug!("{address}: left while it waited");
-                        }
-                        had_ended = has_ended;
-                        armed = until;
-                        sleep.as_mut().reset(pulse.opened() + until);
-                    }
-                    (None, Verdict::Over) => {
-                        metrics.timed_out.fetch_add(1, Ordering::Relaxed);
-                        return;
-                    }
-                },
+                    };
+                    watchdog.as_mut().reset(pulse.opened() + until);
+                }
                 _ = stop.changed(), if !is_stopping => {
                     is_stopping = true;
                     connection.as_mut().graceful_shutdown();
@@ -168,7 +138,7 @@ impl Reception {
             time: Duration::ZERO,
         });
         let metrics = &self.site.desk.metrics;
-        metrics.malformed(ended.as_ref());
+        metrics.malformed(ended.map(|ended| ended.status));
         if let (Some(log), Some(ended)) = (&self.site.log, ended) {
             log.write(&Line::of_nonsense(address), &ended);
         }

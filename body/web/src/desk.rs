@@ -1,22 +1,20 @@
 //! The desk: where requests wait for their turn or for a read, and where readers get their reads.
 //!
 //! ```text
-//!   requests --ask/look--> [ queues | files | keeper ] <--next-- readers (`disk_reads` threads)
-//!      ^                             lock                           |
-//!      +------------------ bytes, or "look again" ------------------+
+//!   requests --ask/look--> [ queues | files ] <--next-- readers (`disk_reads` threads)
+//!      ^                         lock                      |
+//!      +-------------- bytes, or "look again" -------------+
 //! ```
 //!
-//! One lock guards queues, files and keeper. It is held for bookkeeping only: never while a file is
-//! read, and never while a request is notified, because a notified request may take the lock.
+//! One lock guards queues and files. It is held for bookkeeping only: never while a file is read,
+//! and never while a request is notified, because a notified request may take the lock.
 //!
 //! A panic under the lock may leave all of it half done. The next thread that takes the lock resets
-//! it: requests that wait are refused (503), turns that are out are not given back, the keeper
-//! leaves what it kept to the kernel, and the server goes on.
+//! it: requests that wait are refused (503), turns that are out are not given back, and the server
+//! goes on.
 
 use bytes::Bytes;
 use std::io;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -25,14 +23,12 @@ use tokio::sync::oneshot;
 use crate::buffers::Buffers;
 use crate::error::WebError;
 use crate::files::Files;
-use crate::keeper::Keeper;
-use crate::knowledge::{Answer, Knower, Knowledge};
-use crate::metrics::{Metrics, Stats};
-use crate::opened::{Below, Opened};
-use crate::options::{Keep, Options, Order, StoreKind};
-use crate::root::Root;
+use crate::knowledge::{Knower, Knowledge};
+use crate::metrics::Metrics;
+use crate::opened::Opened;
+use crate::options::{Options, Order};
 use crate::scheduler::{self, Arrival, GroupId, Scheduler, Ticket, Wish};
-use crate::store::{Seen, Store};
+use crate::store::Store;
 
 mod queues;
 mod reader;
@@ -40,7 +36,6 @@ mod reader;
 mod tests;
 
 use queues::{Next, Queues, ReadTask, Waiter};
-use reader::Reader;
 
 /// Misses in a row after which the reader hands over the bytes, whatever the buffers' budget says.
 const MISSES_MAX: u32 = 2;
@@ -81,8 +76,8 @@ impl Drop for Turn {
 /// What a request for bytes gets.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    /// Its first bytes, and one past the last byte that the keeper was told of.
-    Bytes(Bytes, u64),
+    /// Its first bytes.
+    Bytes(Bytes),
     /// It waits.
     Wait(Waiting),
 }
@@ -120,7 +115,6 @@ pub(crate) struct Waited {
 struct State {
     queues: Queues,
     files: Files,
-    keeper: Option<Keeper>,
     is_closing: bool,
 }
 
@@ -131,8 +125,6 @@ pub(crate) struct Desk {
     work: Condvar,
     start: Instant,
     knower: Knower,
-    /// When a reader last looked at memory, in milliseconds since the start.
-    looked: AtomicU64,
     /// Where the bytes lie.
     pub(crate) store: Store,
     /// Memory on the way.
@@ -157,46 +149,33 @@ impl Desk {
     /// Options that make no sense, and threads that do not start.
     pub(crate) fn open(
         options: &Options,
-        root: &Arc<Root>,
         metrics: Arc<Metrics>,
     ) -> Result<(Arc<Self>, Vec<JoinHandle<()>>), WebError> {
-        let in_order = options.order == Order::Fifo;
-        let scheduler = Scheduler::new(scheduler::Options {
-            in_order,
-            merge: !in_order,
-            reads_max: options.disk_reads.max(1),
-            age_cap: options.age_cap,
-            misses: options.misses,
-        });
-        let state = State {
-            queues: Queues::new(scheduler),
-            files: Files::new(),
-            keeper: keeper(options, root)?,
-            is_closing: false,
-        };
+        let reads_max = options.disk_reads.max(1);
+        let scheduler =
+            Scheduler::new(scheduler::Options { in_order: options.order == Order::Fifo, reads_max });
+        let state = State { queues: Queues::new(scheduler), files: Files::new(), is_closing: false };
         let desk = Arc::new(Self {
             state: Mutex::new(state),
             work: Condvar::new(),
             start: Instant::now(),
             knower: Knower::new(options.order),
-            looked: AtomicU64::new(0),
-            store: Store::new(options.store, options.threads + options.disk_reads)?,
+            store: Store::new(options.store, options.threads + options.disk_reads, metrics.asked.clone())?,
             buffers: Buffers::new(options.buffer_bytes),
             metrics,
         });
-        let readers = (0..options.disk_reads.max(1)).map(|number| {
-            let reader = Reader::new(desk.clone(), root.clone());
-            let name = format!("reader-{number}");
-            std::thread::Builder::new().name(name).spawn(move || reader.run()).map_err(WebError::Start)
+        let readers = (0..reads_max).map(|number| {
+            let (desk, name) = (desk.clone(), format!("reader-{number}"));
+            let reader = std::thread::Builder::new().name(name).spawn(move || reader::run(&desk));
+            reader.map_err(WebError::Start)
         });
         let readers = readers.collect::<Result<Vec<_>, _>>()?;
         Ok((desk, readers))
     }
 
-    /// The number by which scheduler and keeper know the version of a file; `name` is where it was
-    /// found.
-    pub(crate) fn number(&self, file: &Opened, name: impl FnOnce() -> Vec<u8>) -> u64 {
-        self.lock().files.number(&file.version, name)
+    /// The number by which the scheduler knows the version of a file.
+    pub(crate) fn number(&self, file: &Opened) -> u64 {
+        self.lock().files.number(&file.version)
     }
 
     /// A request wishes for a piece for the first time.
@@ -206,23 +185,21 @@ impl Desk {
     pub(crate) fn ask(self: &Arc<Self>, file: &Arc<Opened>, wish: Wish) -> io::Result<Reply> {
         let knowledge = self.knower.of(&self.store, file);
         let mut state = self.lock();
-        let mut answer = Answer::default();
+        let mut is_cached = false;
         // Requests for a piece that is being read share its bytes. By now a part of it is cached,
         // and each request that looks for that would have a copy of its own.
         if !state.queues.scheduler.is_being_read(wish) {
             drop(state);
-            answer = knowledge.ask(&self.store, file, wish);
+            is_cached = knowledge.is_cached(&self.store, file, wish);
             state = self.lock();
-            if knowledge == Knowledge::Kernel {
-                state.judge(wish, answer.held);
-            }
         }
         let now = self.start.elapsed();
-        match state.queues.scheduler.arrive(now, wish, answer.is_cached) {
+        match state.queues.scheduler.arrive(now, wish, is_cached) {
             Arrival::Turn => {
                 let turn = Turn { desk: Some(self.clone()), age: state.queues.age() };
                 drop(state);
-                let is_known = knowledge.is_exact() && answer.is_cached;
+                // What a steward said is still true, so that it is not asked twice.
+                let is_known = knowledge == Knowledge::Steward && is_cached;
                 self.look_with(turn, file, wish, Waited { since: now, misses: 0 }, is_known)
             }
             Arrival::Wait(ticket) => {
@@ -246,8 +223,7 @@ impl Desk {
     }
 
     /// A request that had the beginning of a piece, or was told to look, looks for more of it.
-    /// `is_known` says that all of it was there just now, `noted` up to which byte the keeper was
-    /// told. Without bytes it waits, since `waited`.
+    /// `is_known` says that all of it was there just now. Without bytes it waits, since `waited`.
     ///
     /// # Errors
     /// The system's.
@@ -257,14 +233,9 @@ impl Desk {
         wish: Wish,
         waited: Option<Waited>,
         is_known: bool,
-        noted: u64,
     ) -> io::Result<Reply> {
-        if let Seen::Bytes { bytes, .. } = self.store.look(file, wish, is_known, &self.buffers)? {
-            let end = wish.start + bytes.len() as u64;
-            if end > noted && !bytes.is_empty() {
-                self.lock().note(Wish { end, ..wish });
-            }
-            return Ok(Reply::Bytes(bytes, end.max(noted)));
+        if let Some(bytes) = self.store.look(file, wish, is_known, &self.buffers)? {
+            return Ok(Reply::Bytes(bytes));
         }
         if self.knower.of(&self.store, file) == Knowledge::Nothing {
             // It has left the cache: back to the end of the line.
@@ -274,24 +245,14 @@ impl Desk {
         Ok(Reply::Wait(self.miss(self.lock(), file, wish, waited)))
     }
 
-    /// What the server does at this moment.
-    pub(crate) fn stats(&self) -> Stats {
+    /// The metrics, with what is so at this moment, as Prometheus reads them.
+    pub(crate) fn metrics_text(&self) -> String {
         let state = self.lock();
         let scheduler = &state.queues.scheduler;
-        Stats {
-            numbers: self.metrics.numbers(),
-            lengths: scheduler.lengths(),
-            oldest_wait: scheduler.oldest().map_or(Duration::ZERO, |since| self.start.elapsed() - since),
-            buffer_bytes: self.buffers.outstanding(),
-            asked: self.store.asked(),
-            keep: state.keeper.as_ref().map(Keeper::model),
-        }
-    }
-
-    /// Asks the keeper, if there is one.
-    pub(crate) fn ask_keeper<R>(&self, ask: impl FnOnce(&Keeper, &Files) -> R) -> Option<R> {
-        let state = self.lock();
-        state.keeper.as_ref().map(|keeper| ask(keeper, &state.files))
+        let (lengths, oldest) = (scheduler.lengths(), scheduler.oldest());
+        drop(state);
+        let oldest = oldest.map_or(Duration::ZERO, |since| self.start.elapsed() - since);
+        self.metrics.text(lengths, oldest, self.buffers.outstanding())
     }
 
     /// Ends the readers once their reads have ended.
@@ -314,20 +275,14 @@ impl Desk {
         let mut state = self.lock();
         let is_counted = state.queues.age() == turn.age;
         match seen {
-            Seen::Bytes { bytes, .. } if !is_counted => Ok(Reply::Bytes(bytes, wish.start)),
-            _ if !is_counted => Err(io::ErrorKind::ResourceBusy.into()),
-            Seen::Bytes { bytes, is_all } => {
-                // All of a wish is noted at once, as when it is read from the disk: in pieces it
-                // would take the lock for each of them.
-                let noted = if is_all { wish.end } else { wish.start + bytes.len() as u64 };
-                if noted > wish.start {
-                    state.note(Wish { end: noted, ..wish });
-                }
+            Some(bytes) if !is_counted => Ok(Reply::Bytes(bytes)),
+            None if !is_counted => Err(io::ErrorKind::ResourceBusy.into()),
+            Some(bytes) => {
                 state.queues.scheduler.leave();
                 self.finish(Vec::new(), state);
-                Ok(Reply::Bytes(bytes, noted))
+                Ok(Reply::Bytes(bytes))
             }
-            Seen::Missing | Seen::Unknown => Ok(Reply::Wait(self.miss(state, file, wish, waited))),
+            None => Ok(Reply::Wait(self.miss(state, file, wish, waited))),
         }
     }
 
@@ -375,21 +330,17 @@ impl Desk {
     /// A thread panicked under the lock.
     fn reset<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         self.state.clear_poison();
-        self.metrics.faults.fetch_add(1, Relaxed);
+        self.metrics.faults.inc();
         tracing::error!("a fault under the lock: the queues are reset, and requests that wait get 503");
         state.queues.reset();
         state.files.clear();
-        if let Some(keeper) = &mut state.keeper {
-            keeper.clear();
-        }
         state
     }
 
     /// Gives out what is next, unlocks, and notifies. Should this panic, the lock goes before the
     /// messages: a turn among them takes it to be given back.
     fn finish(self: &Arc<Self>, mut messages: Messages, mut state: MutexGuard<'_, State>) {
-        let now = self.start.elapsed();
-        while let Some(next) = state.queues.next(now) {
+        while let Some(next) = state.queues.next() {
             match next {
                 Next::Turn(notify) => {
                     let turn = Turn { desk: Some(self.clone()), age: state.queues.age() };
@@ -438,44 +389,5 @@ impl Desk {
             }
             state = self.work.wait(state).unwrap_or_else(|poisoned| self.reset(poisoned.into_inner()));
         }
-    }
-}
-
-impl State {
-    /// Bytes of a piece were served.
-    fn note(&mut self, wish: Wish) {
-        if let Some(keeper) = &mut self.keeper {
-            keeper.read(wish);
-        }
-    }
-
-    /// The kernel said how many bytes it has of a piece that a request wishes for, or did not tell.
-    fn judge(&mut self, wish: Wish, held: Option<u64>) {
-        let Some(keeper) = &mut self.keeper else { return };
-        match held {
-            // Of what is being read, some is there for that reason.
-            Some(_) if self.queues.scheduler.is_waited_for(wish) => {}
-            Some(held) => keeper.check(wish, held),
-            None if keeper.count_untold() => {
-                self.keeper = None;
-                tracing::warn!(
-                    "the kernel does not tell this user what is cached, so nothing is kept: \
-                     run as the owner of the files, or with --keep kernel"
-                );
-            }
-            None => {}
-        }
-    }
-}
-
-/// The keeper of `--keep`. What a mount or a cache of our own holds its steward decides.
-fn keeper(options: &Options, root: &Root) -> Result<Option<Keeper>, WebError> {
-    let is_page_cache = options.store == StoreKind::Files && root.below() == Below::PageCache;
-    match options.keep {
-        Keep::Policy(policy) if options.order == Order::Truth && is_page_cache => {
-            let keeper = Keeper::new(policy, options.keep_bytes);
-            keeper.map(Some).map_err(|error| WebError::Options(error.to_string()))
-        }
-        _ => Ok(None),
     }
 }

@@ -7,9 +7,6 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WebError {
-    /// The options make no sense together.
-    #[error("{0}")]
-    Options(String),
     /// The root is not there, or no directory.
     #[error("root {}: {error}", path.display())]
     Root {

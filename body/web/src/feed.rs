@@ -8,7 +8,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use tokio::time::Sleep;
+use tokio::sync::futures::OwnedNotified;
+use tokio::time::{Timeout, timeout};
 
 use crate::desk::{Desk, Notice, Reply, Waited, Waiting};
 use crate::opened::Opened;
@@ -37,8 +38,6 @@ pub struct Feed {
     end: u64,
     /// Up to here nothing needs to be asked.
     asked_until: u64,
-    /// Up to here the keeper was told what is read.
-    noted_until: u64,
     /// Since when all of what was asked for is known to be there, if more than its first piece was.
     known_since: Option<Instant>,
     ready: VecDeque<Bytes>,
@@ -47,7 +46,7 @@ pub struct Feed {
     since: Option<Duration>,
     /// Until when it does not look for buffers for its next piece, unless its connection makes
     /// room.
-    pause: Option<Pin<Box<Sleep>>>,
+    pause: Option<Pin<Box<Timeout<OwnedNotified>>>>,
     /// Looks in a row that found nothing.
     misses: u32,
     /// Whether it has waited for a read.
@@ -55,15 +54,9 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Of a span that lies within the file as it was opened; `name` is where it was found.
-    pub fn new(
-        desk: Arc<Desk>,
-        file: Arc<Opened>,
-        pulse: Arc<Pulse>,
-        name: impl FnOnce() -> Vec<u8>,
-        span: Span,
-    ) -> Self {
-        let number = desk.number(&file, name);
+    /// Of a span that lies within the file as it was opened.
+    pub fn new(desk: Arc<Desk>, file: Arc<Opened>, pulse: Arc<Pulse>, span: Span) -> Self {
+        let number = desk.number(&file);
         Self {
             desk,
             file,
@@ -72,7 +65,6 @@ impl Feed {
             at: span.start,
             end: span.end,
             asked_until: span.start,
-            noted_until: span.start,
             known_since: None,
             ready: VecDeque::new(),
             waiting: None,
@@ -81,13 +73,6 @@ impl Feed {
             misses: 0,
             has_waited: false,
         }
-    }
-
-    /// Goes on with another span of the same file.
-    pub fn turn_to(&mut self, span: Span) {
-        (self.at, self.end) = (span.start, span.end);
-        (self.asked_until, self.noted_until) = (span.start, span.start);
-        self.ready.clear();
     }
 
     /// Whether nothing is left of the span.
@@ -129,14 +114,13 @@ impl Feed {
                 None if self.at < self.asked_until => {
                     let is_known = self.known_since.is_some_and(|since| since.elapsed() < KNOWN_TIME);
                     let waited = self.since.map(|since| Waited { since, misses: self.misses });
-                    self.desk.look_on(&self.file, self.wish(), waited, is_known, self.noted_until)?
+                    self.desk.look_on(&self.file, self.wish(), waited, is_known)?
                 }
                 None => self.desk.ask(&self.file, self.wish())?,
             };
             match reply {
-                Reply::Bytes(bytes, _) if bytes.is_empty() => return Poll::Ready(Err(cut())),
-                Reply::Bytes(bytes, noted) => {
-                    self.noted_until = noted;
+                Reply::Bytes(bytes) if bytes.is_empty() => return Poll::Ready(Err(cut())),
+                Reply::Bytes(bytes) => {
                     let end = self.wish().end;
                     if self.at >= self.asked_until && self.at + (bytes.len() as u64) < end {
                         self.known_since = Some(Instant::now());
@@ -164,8 +148,10 @@ impl Feed {
     /// Whether its connection may get one more piece (P1). If not, its client makes it wait, which
     /// does not count as waiting.
     fn has_room(&mut self, context: &mut Context<'_>) -> bool {
-        while !self.desk.buffers.has_room(1) && !self.pulse.pieces.are_few(context) {
-            let pause = self.pause.get_or_insert_with(|| Box::pin(tokio::time::sleep(ROOM_TIME)));
+        while !self.desk.buffers.has_room(1)
+            && let Some(fewer) = self.pulse.pieces.too_many()
+        {
+            let pause = self.pause.get_or_insert_with(|| Box::pin(timeout(ROOM_TIME, fewer)));
             if pause.as_mut().poll(context).is_pending() {
                 return false;
             }

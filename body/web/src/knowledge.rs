@@ -21,30 +21,15 @@ pub(crate) enum Knowledge {
     Blind,
 }
 
-/// What is known of a piece.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Answer {
-    /// Whether a request for it need not wait for the disk, as far as is known.
-    pub(crate) is_cached: bool,
-    /// Bytes of it that are in memory, if that was told.
-    pub(crate) held: Option<u64>,
-}
-
 impl Knowledge {
-    /// Asks about a piece.
-    pub(crate) fn ask(self, store: &Store, file: &Opened, wish: Wish) -> Answer {
-        let held = match self {
-            Self::Nothing | Self::Blind => return Answer::default(),
-            Self::Steward | Self::Kernel => store.held(file, wish),
-        };
-        // Where the kernel does not tell, looking is the only way to know.
-        let is_untold = self == Self::Kernel && held.is_none();
-        Answer { is_cached: is_untold || held == Some(wish.length()), held }
-    }
-
-    /// Whether an answer is still true when the piece is looked at, so that nothing is asked twice.
-    pub(crate) fn is_exact(self) -> bool {
-        self == Self::Steward
+    /// Whether a request for a piece need not wait for the disk, as far as is known.
+    pub(crate) fn is_cached(self, store: &Store, file: &Opened, wish: Wish) -> bool {
+        match self {
+            Self::Nothing | Self::Blind => false,
+            Self::Steward => store.holds(file, wish) == Some(true),
+            // Where the kernel does not tell, looking is the only way to know.
+            Self::Kernel => store.holds(file, wish).unwrap_or(true),
+        }
     }
 }
 

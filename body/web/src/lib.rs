@@ -1,17 +1,16 @@
 //! A web server for static files that serves what is cached first.
 //!
 //! ```text
-//!   connection --> answer --> feed --> desk --> scheduler (pure): turn, cold, warming
-//!   (hyper, TLS)   (rules)    (bytes)   |  \--> keeper (pure): a steward decides what stays
+//!   connection --> answer --> feed --> desk --> scheduler (pure)
+//!   (hyper, TLS)   (rules)    (bytes)   |
 //!                                       v
 //!                                    readers, a bounded number of them --> disk
 //! ```
 //!
 //! * [`Server`]: starts, listens, stops. Its documentation has an example.
-//! * [`Options`], [`Order`], [`Keep`]: what can be chosen.
+//! * [`Options`], [`Order`], [`StoreKind`]: what can be chosen.
 //! * `knowledge`: how the server knows what is cached.
 //! * `scheduler`: which request is next. Pure, with numbered rules.
-//! * `keeper`: which files stay in the page cache. Pure.
 //! * `path`, `range`, `conditions`, `encoding`: the rules of HTTP that need no I/O.
 //! * `desk`, `feed`: where requests meet the disk; `opener`, `descriptors`: how files are opened.
 //!
@@ -20,7 +19,6 @@
 
 #![forbid(unsafe_code)]
 
-mod admin;
 mod answer;
 mod body;
 mod buffers;
@@ -30,12 +28,10 @@ mod descriptors;
 mod desk;
 mod encoding;
 mod error;
+mod exporter;
 mod feed;
 mod files;
-mod host;
-mod keeper;
 mod knowledge;
-mod listing;
 mod log;
 mod metrics;
 mod opened;
@@ -53,7 +49,5 @@ mod stream;
 mod tls;
 
 pub use error::WebError;
-pub use metrics::Stats;
-pub use options::{AccessLog, Keep, Limits, LogFormat, Misses, Options, Order, StoreKind, Tls};
-pub use scheduler::Lengths;
-pub use server::{Server, is_on_mount};
+pub use options::{AccessLog, Limits, Options, Order, StoreKind, Tls};
+pub use server::Server;

@@ -4,19 +4,19 @@
 //!
 //! A1  No more than `LINES_MAX` lines and `QUEUE_BYTES` bytes wait to be written.
 
-use serde::Serialize;
+use prometheus_client::metrics::counter::Counter;
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::error::WebError;
 use crate::metrics::Ended;
-use crate::options::{AccessLog, LogFormat};
+use crate::options::AccessLog;
 
 /// Most lines that wait to be written.
 const LINES_MAX: usize = 4096;
@@ -69,8 +69,7 @@ pub struct Log {
     /// Bytes of lines that wait.
     queued: Arc<AtomicUsize>,
     /// Lines that were not written.
-    lost: Arc<AtomicU64>,
-    format: LogFormat,
+    lost: Counter,
 }
 
 impl Log {
@@ -79,25 +78,21 @@ impl Log {
     ///
     /// # Errors
     /// When the file cannot be appended to.
-    pub fn open(options: &AccessLog, lost: Arc<AtomicU64>) -> Result<(Arc<Self>, JoinHandle<()>), WebError> {
-        let out: Box<dyn Write + Send> = match &options.file {
-            None => Box::new(io::stderr()),
-            Some(path) => {
+    pub fn open(log: &AccessLog, lost: Counter) -> Result<(Arc<Self>, JoinHandle<()>), WebError> {
+        let out: Box<dyn Write + Send> = match log {
+            AccessLog::StandardError => Box::new(io::stderr()),
+            AccessLog::File(path) => {
                 let file = OpenOptions::new().append(true).create(true).open(path);
                 Box::new(file.map_err(|error| WebError::Log { path: path.clone(), error })?)
             }
         };
-        Self::onto(out, options.format, lost)
+        Self::onto(out, lost)
     }
 
-    fn onto(
-        out: Box<dyn Write + Send>,
-        format: LogFormat,
-        lost: Arc<AtomicU64>,
-    ) -> Result<(Arc<Self>, JoinHandle<()>), WebError> {
+    fn onto(out: Box<dyn Write + Send>, lost: Counter) -> Result<(Arc<Self>, JoinHandle<()>), WebError> {
         let (lines, to_write) = sync_channel(LINES_MAX);
         let queued = Arc::new(AtomicUsize::new(0));
-        let log = Arc::new(Self { lines, queued: queued.clone(), lost: lost.clone(), format });
+        let log = Arc::new(Self { lines, queued: queued.clone(), lost: lost.clone() });
         let writer = std::thread::Builder::new().name("access-log".into());
         let writing = move || write_on(out, &to_write, &queued, &lost);
         let writer = writer.spawn(writing).map_err(WebError::Start)?;
@@ -106,17 +101,14 @@ impl Log {
 
     /// Notes an answer; whether there was room.
     pub fn write(&self, line: &Line, ended: &Ended) -> bool {
-        let text = match self.format {
-            LogFormat::Combined => combined(line, ended),
-            LogFormat::Json => json(line, ended),
-        };
+        let text = combined(line, ended);
         let size = text.len();
         // A1: counted first, so that two lines at once do not both find the last place.
         let has_room = self.queued.fetch_add(size, Ordering::Relaxed) + size <= QUEUE_BYTES;
         let is_queued = has_room && self.lines.try_send(Some(text)).is_ok();
         if !is_queued {
             self.queued.fetch_sub(size, Ordering::Relaxed);
-            self.lost.fetch_add(1, Ordering::Relaxed);
+            self.lost.inc();
         }
         is_queued
     }
@@ -139,13 +131,13 @@ fn write_on(
     out: Box<dyn Write + Send>,
     lines: &Receiver<Option<String>>,
     queued: &AtomicUsize,
-    lost: &AtomicU64,
+    lost: &Counter,
 ) {
     let mut out = BufWriter::new(out);
     let write = |out: &mut BufWriter<_>, line: &str| {
         let result = out.write_all(line.as_bytes());
         queued.fetch_sub(line.len(), Ordering::Relaxed);
-        lost.fetch_add(u64::from(result.is_err()), Ordering::Relaxed);
+        lost.inc_by(u64::from(result.is_err()));
         result
     };
     let mut has_failed = false;
@@ -170,6 +162,7 @@ fn write_on(
     }
 }
 
+/// As Apache and nginx write it.
 fn combined(line: &Line, ended: &Ended) -> String {
     let Line { address, protocol, .. } = line;
     let request = match line.method.as_str() {
@@ -185,43 +178,6 @@ fn combined(line: &Line, ended: &Ended) -> String {
         dash(&line.referer),
         dash(&line.agent),
     )
-}
-
-#[derive(Serialize)]
-struct JsonLine<'a> {
-    time: f64,
-    address: IpAddr,
-    method: &'a str,
-    target: &'a str,
-    protocol: &'a str,
-    status: u16,
-    bytes: u64,
-    seconds: f64,
-    waited: bool,
-    whole: bool,
-    referer: &'a str,
-    agent: &'a str,
-}
-
-fn json(line: &Line, ended: &Ended) -> String {
-    let since = line.time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let object = JsonLine {
-        time: (since.as_secs_f64() * 1e6).round() / 1e6,
-        address: line.address,
-        method: &line.method,
-        target: &line.target,
-        protocol: line.protocol,
-        status: ended.status,
-        bytes: ended.bytes,
-        seconds: (ended.time.as_secs_f64() * 1e6).round() / 1e6,
-        waited: ended.waited,
-        whole: ended.is_whole,
-        referer: &line.referer,
-        agent: &line.agent,
-    };
-    let mut text = serde_json::to_string(&object).expect("numbers and text");
-    text.push('\n');
-    text
 }
 
 /// Nothing that ends a line, a quote, or a terminal's patience.
@@ -257,7 +213,7 @@ mod tests {
             method: "GET".into(),
             target: "/a\"b".into(),
             protocol: "HTTP/1.1",
-            time: UNIX_EPOCH + Duration::from_secs(784_111_777),
+            time: SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777),
             referer: String::new(),
             agent: "x\u{1b}[2J\n".into(),
         }
@@ -272,17 +228,12 @@ mod tests {
         let text = combined(&line(), &ended());
         let expected = "127.0.0.1 - - [06/Nov/1994:08:49:37 +0000] \"GET /a\\x22b HTTP/1.1\" 200 5 \"-\" \"x\\x1b[2J\\x0a\"\n";
         assert_eq!(text, expected);
-        let text = json(&line(), &ended());
-        let object: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!((&object["seconds"], &object["target"]), (&0.003.into(), &"/a\"b".into()));
-        assert_eq!(text.lines().count(), 1);
     }
 
     #[test]
     fn lines_reach_the_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let options = AccessLog { file: Some(file.path().into()), format: LogFormat::Json };
-        let (log, writer) = Log::open(&options, Arc::default()).unwrap();
+        let (log, writer) = Log::open(&AccessLog::File(file.path().into()), Counter::default()).unwrap();
         assert!(log.write(&line(), &ended()));
         assert!(log.close(Instant::now() + Duration::from_secs(60)));
         writer.join().unwrap();
@@ -292,7 +243,7 @@ mod tests {
     #[test]
     fn a_log_that_is_stuck_is_not_closed_for_ever() {
         let (lines, to_write) = sync_channel(1);
-        let log = Log { lines, queued: Arc::default(), lost: Arc::default(), format: LogFormat::Json };
+        let log = Log { lines, queued: Arc::default(), lost: Counter::default() };
         assert!(log.write(&line(), &ended()));
         assert!(!log.close(Instant::now() + Duration::from_millis(20)), "nobody takes the word");
         assert!(to_write.recv().unwrap().is_some());
@@ -324,8 +275,7 @@ mod tests {
             let (go, gate) = std::sync::mpsc::channel();
             let written = Arc::new(AtomicUsize::new(0));
             let (log, writer) =
-                Log::onto(Box::new(Stuck(gate, written.clone())), LogFormat::Combined, Arc::default())
-                    .unwrap();
+                Log::onto(Box::new(Stuck(gate, written.clone())), Counter::default()).unwrap();
             let line = Line { target, ..line() };
             let size = combined(&line, &ended()).len();
             let mut taken = 0;
@@ -360,8 +310,8 @@ mod tests {
 
     #[test]
     fn lines_that_find_no_room_are_counted() {
-        let lost = Arc::new(AtomicU64::new(0));
-        let (log, writer) = Log::onto(Box::new(Full), LogFormat::Combined, lost.clone()).unwrap();
+        let lost = Counter::default();
+        let (log, writer) = Log::onto(Box::new(Full), lost.clone()).unwrap();
         let size = combined(&line(), &ended()).len() as u64;
         let mut taken = 0;
         for _ in 0..1000 {
@@ -371,7 +321,7 @@ mod tests {
         writer.join().unwrap();
         assert_eq!((taken, log.queued.load(Ordering::SeqCst)), (1000, 0));
         // All but what its buffer still holds.
-        let held = taken - lost.load(Ordering::SeqCst);
+        let held = taken - lost.get();
         assert!(held <= 8192 / size, "{held} lines are not counted");
     }
 }

@@ -1,8 +1,12 @@
 //! What a server counts, and how Prometheus reads it.
 
-use std::fmt::Write;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Metric, Registry};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use crate::scheduler::Lengths;
@@ -10,115 +14,51 @@ use crate::scheduler::Lengths;
 /// Upper bounds of the histograms' buckets, in seconds.
 const BUCKETS: [f64; 14] =
     [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0];
+/// Answers by the first digit of their status.
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// A histogram as Prometheus has them.
-#[derive(Debug, Default)]
-pub struct Histogram {
-    /// Not cumulated; the last one has no bound.
-    buckets: [AtomicU64; BUCKETS.len() + 1],
-    sum_ns: AtomicU64,
-    max_ns: AtomicU64,
-}
-
-impl Histogram {
-    /// Counts one.
-    pub fn add(&self, time: Duration) {
-        let seconds = time.as_secs_f64();
-        let bucket = BUCKETS.partition_point(|bound| *bound < seconds);
-        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
-        let ns = time.as_nanos() as u64;
-        self.sum_ns.fetch_add(ns, Ordering::Relaxed);
-        self.max_ns.fetch_max(ns, Ordering::Relaxed);
-    }
-
-    /// The longest so far.
-    pub fn max(&self) -> Duration {
-        Duration::from_nanos(self.max_ns.load(Ordering::Relaxed))
-    }
-
-    fn write(&self, text: &mut String, name: &str, help: &str) {
-        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} histogram");
-        let mut count = 0;
-        for (bucket, bound) in self.buckets.iter().zip(BUCKETS.iter().map(Some).chain([None])) {
-            count += bucket.load(Ordering::Relaxed);
-            let bound = bound.map_or("+Inf".into(), f64::to_string);
-            let _ = writeln!(text, "{name}_bucket{{le=\"{bound}\"}} {count}");
-        }
-        let sum = self.sum_ns.load(Ordering::Relaxed) as f64 / 1e9;
-        let _ = writeln!(text, "{name}_sum {sum}\n{name}_count {count}");
-    }
-}
-
-/// What a server does at one moment.
-#[derive(Debug, Clone)]
-pub struct Stats {
-    /// Counters by name, as the live page shows them.
-    pub numbers: Vec<(&'static str, u64)>,
-    /// Requests that wait.
-    pub lengths: Lengths,
-    /// How long the oldest of them has waited.
-    pub oldest_wait: Duration,
-    /// Memory between disk and network.
-    pub buffer_bytes: u64,
-    /// Questions to the kernel or a steward what is cached.
-    pub asked: u64,
-    /// The policy that decides what stays in the page cache, and the bytes that it may fill.
-    pub keep: Option<(String, u64)>,
-}
-
-impl Stats {
-    /// A counter by its name; 0 without it.
-    pub fn number(&self, name: &str) -> u64 {
-        self.numbers.iter().find(|(other, _)| *other == name).map_or(0, |(_, value)| *value)
-    }
-}
+/// One label.
+type Label = [(&'static str, &'static str); 1];
 
 /// All counters of a server.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Metrics {
-    /// Connections accepted.
-    pub accepted: AtomicU64,
-    /// Connections that are open.
-    pub connections: AtomicU64,
+    registry: Registry,
+    accepted: Counter,
+    connections: Gauge,
     /// Connections that timed out.
-    pub timed_out: AtomicU64,
-    /// Connections that the client left while it waited.
-    pub left: AtomicU64,
-    /// Malformed requests.
-    malformed: AtomicU64,
-    /// Answers by the first digit of their status.
-    statuses: [AtomicU64; 6],
-    /// Bytes of answers.
-    sent_bytes: AtomicU64,
-    /// Answers from the cache alone, and answers that waited for a read.
-    at_once: AtomicU64,
-    after_waiting: AtomicU64,
-    /// Answers that broke off.
-    broken: AtomicU64,
-    /// Reads by readers, their bytes, and those that found everything cached.
-    reads: AtomicU64,
-    read_bytes: AtomicU64,
-    needless_reads: AtomicU64,
-    /// Bytes of the page cache that were dropped.
-    let_go_bytes: AtomicU64,
+    pub timed_out: Counter,
+    malformed: Counter,
+    answers: [Counter; CLASSES.len()],
+    sent_bytes: Counter,
+    at_once: Counter,
+    after_waiting: Counter,
+    broken: Counter,
+    reads: Counter,
+    read_bytes: Counter,
     /// Lines of the access log that were lost: the disk was too slow, or full.
-    pub log_lost: Arc<AtomicU64>,
+    pub log_lost: Counter,
     /// Requests that found no free descriptor for their file.
-    pub crowded: Arc<AtomicU64>,
+    pub crowded: Counter,
+    /// Questions what is cached.
+    pub asked: Counter,
     /// Resets of the queues after a fault.
-    pub faults: AtomicU64,
-    waits: Histogram,
+    pub faults: Counter,
+    buffer_bytes: Gauge,
+    oldest_wait: Gauge<f64, AtomicU64>,
+    waiting: Family<Label, Gauge>,
+    wait_times: Histogram,
     read_times: Histogram,
-    answers: Histogram,
+    answer_times: Histogram,
 }
 
 /// A connection that is open.
 #[derive(Debug)]
-pub struct Connected(Arc<Metrics>);
+pub struct Connected(Gauge);
 
 impl Drop for Connected {
     fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+        self.0.dec();
     }
 }
 
@@ -137,172 +77,115 @@ pub struct Ended {
     pub time: Duration,
 }
 
-fn add(counter: &AtomicU64, count: u64) {
-    counter.fetch_add(count, Ordering::Relaxed);
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("pantler_web");
+        let to = &mut registry;
+        let answers: Family<Label, Counter> = register(to, "answers", "Answers", Family::default());
+        let of_class = |class| answers.get_or_create(&[("class", class)]).clone();
+        let times = || Histogram::new(BUCKETS);
+        Self {
+            accepted: add(to, "connections_accepted", "Connections accepted"),
+            connections: add(to, "connections", "Connections that are open"),
+            timed_out: add(to, "connections_timed_out", "Connections that timed out"),
+            malformed: add(to, "malformed", "Malformed requests"),
+            answers: CLASSES.map(of_class),
+            sent_bytes: add(to, "sent_bytes", "Bytes of bodies sent"),
+            at_once: add(to, "answers_at_once", "Answers that waited for no read"),
+            after_waiting: add(to, "answers_after_waiting", "Answers that waited for a read"),
+            broken: add(to, "answers_broken", "Answers that broke off"),
+            reads: add(to, "reads", "Pieces read by readers"),
+            read_bytes: add(to, "read_bytes", "Bytes of these pieces"),
+            log_lost: add(to, "log_lines_lost", "Lines that the access log lost"),
+            crowded: add(
+                to,
+                "crowded",
+                "Requests that found no free descriptor: they waited, or were refused",
+            ),
+            asked: add(to, "asked", "Questions to the kernel or a steward what is cached"),
+            faults: add(to, "faults", "Resets of the queues after a fault"),
+            buffer_bytes: add(to, "buffer_bytes", "Memory between disk and network"),
+            oldest_wait: add(to, "oldest_wait_seconds", "How long the oldest request has waited"),
+            waiting: add(to, "waiting", "Requests that wait"),
+            wait_times: register(to, "wait_seconds", "Time that requests waited for a read", times()),
+            read_times: register(to, "read_seconds", "Time that a reader took", times()),
+            answer_times: register(
+                to,
+                "answer_seconds",
+                "From the head of a request to the last byte",
+                times(),
+            ),
+            registry,
+        }
+    }
+}
+
+fn add<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    register(registry, name, help, M::default())
+}
+
+fn register<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
+    // The registry puts a full stop behind the help.
+    registry.register(name, help, metric.clone());
+    metric
 }
 
 impl Metrics {
     /// A connection was accepted, and is open until what is returned is dropped.
-    pub fn open(self: &Arc<Self>) -> Connected {
-        add(&self.accepted, 1);
-        add(&self.connections, 1);
-        Connected(self.clone())
+    pub fn open(&self) -> Connected {
+        self.accepted.inc();
+        self.connections.inc();
+        Connected(self.connections.clone())
     }
 
     /// A reader has read a piece.
-    pub fn read(&self, bytes: u64, time: Duration, was_needless: bool) {
-        add(&self.reads, 1);
-        add(&self.read_bytes, bytes);
-        add(&self.needless_reads, u64::from(was_needless));
-        self.read_times.add(time);
+    pub fn read(&self, bytes: u64, time: Duration) {
+        self.reads.inc();
+        self.read_bytes.inc_by(bytes);
+        self.read_times.observe(time.as_secs_f64());
     }
 
-    /// `bytes` bytes of the page cache were dropped.
-    pub fn let_go(&self, bytes: u64) {
-        add(&self.let_go_bytes, bytes);
+    /// Pieces read so far.
+    #[cfg(test)]
+    pub fn reads(&self) -> u64 {
+        self.reads.get()
     }
 
     /// A request has waited for a read to end.
     pub fn waited(&self, time: Duration) {
-        self.waits.add(time);
-    }
-
-    /// The longest wait for a read.
-    pub fn longest_wait(&self) -> Duration {
-        self.waits.max()
+        self.wait_times.observe(time.as_secs_f64());
     }
 
     /// An answer ended.
     pub fn ended(&self, ended: &Ended) {
-        add(&self.statuses[usize::from(ended.status / 100).min(5)], 1);
-        add(&self.sent_bytes, ended.bytes);
-        add(if ended.waited { &self.after_waiting } else { &self.at_once }, 1);
-        add(&self.broken, u64::from(!ended.is_whole));
-        self.answers.add(ended.time);
+        self.answered(ended.status);
+        self.sent_bytes.inc_by(ended.bytes);
+        if ended.waited { &self.after_waiting } else { &self.at_once }.inc();
+        self.broken.inc_by(u64::from(!ended.is_whole));
+        self.answer_times.observe(ended.time.as_secs_f64());
     }
 
-    /// A malformed request came; it was answered, or the connection ended.
-    pub fn malformed(&self, answer: Option<&Ended>) {
-        add(&self.malformed, 1);
-        if let Some(ended) = answer {
-            add(&self.statuses[usize::from(ended.status / 100).min(5)], 1);
+    /// A malformed request came; it was answered with a status, or the connection ended.
+    pub fn malformed(&self, status: Option<u16>) {
+        self.malformed.inc();
+        status.into_iter().for_each(|status| self.answered(status));
+    }
+
+    fn answered(&self, status: u16) {
+        let class = usize::from(status / 100).clamp(1, CLASSES.len());
+        self.answers[class - 1].inc();
+    }
+
+    /// All of them, with what is so at this moment, in the text format of OpenMetrics 1.0.
+    pub fn text(&self, lengths: Lengths, oldest_wait: Duration, buffer_bytes: u64) -> String {
+        let Lengths { line, pending, reading } = lengths;
+        for (queue, length) in [("line", line), ("pending", pending), ("reading", reading)] {
+            self.waiting.get_or_create(&[("queue", queue)]).set(length as i64);
         }
-    }
-
-    /// Counters as pairs of name and value, for the live page.
-    pub fn numbers(&self) -> Vec<(&'static str, u64)> {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        vec![
-            ("connections", get(&self.connections)),
-            ("answers", self.statuses.iter().map(get).sum()),
-            ("at_once", get(&self.at_once)),
-            ("after_waiting", get(&self.after_waiting)),
-            ("sent_bytes", get(&self.sent_bytes)),
-            ("reads", get(&self.reads)),
-            ("read_bytes", get(&self.read_bytes)),
-            ("needless_reads", get(&self.needless_reads)),
-            ("let_go_bytes", get(&self.let_go_bytes)),
-            ("broken", get(&self.broken)),
-            ("timed_out", get(&self.timed_out)),
-            ("left", get(&self.left)),
-            ("crowded", get(&self.crowded)),
-            ("faults", get(&self.faults)),
-            ("malformed", get(&self.malformed)),
-        ]
-    }
-
-    /// The text format of Prometheus, version 0.0.4.
-    pub fn prometheus(&self, stats: &Stats) -> String {
+        self.oldest_wait.set(oldest_wait.as_secs_f64());
+        self.buffer_bytes.set(buffer_bytes as i64);
         let mut text = String::new();
-        let mut one = |name: &str, kind: &str, help: &str, value: f64| {
-            let _ = writeln!(
-                text,
-                "# HELP pantler_web_{name} {help}\n# TYPE pantler_web_{name} {kind}\npantler_web_{name} {value}"
-            );
-        };
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
-        one("connections_accepted_total", "counter", "Connections accepted.", get(&self.accepted));
-        one("connections", "gauge", "Connections that are open.", get(&self.connections));
-        one("connections_timed_out_total", "counter", "Connections that timed out.", get(&self.timed_out));
-        one(
-            "connections_left_total",
-            "counter",
-            "Connections that the client left while it waited.",
-            get(&self.left),
-        );
-        one("malformed_total", "counter", "Malformed requests.", get(&self.malformed));
-        one("sent_bytes_total", "counter", "Bytes of bodies sent.", get(&self.sent_bytes));
-        one("answers_at_once_total", "counter", "Answers that waited for no read.", get(&self.at_once));
-        one(
-            "answers_after_waiting_total",
-            "counter",
-            "Answers that waited for a read.",
-            get(&self.after_waiting),
-        );
-        one("answers_broken_total", "counter", "Answers that broke off.", get(&self.broken));
-        one("reads_total", "counter", "Pieces read by readers.", get(&self.reads));
-        one("read_bytes_total", "counter", "Bytes of these pieces.", get(&self.read_bytes));
-        one(
-            "reads_needless_total",
-            "counter",
-            "Pieces that were cached when their read began.",
-            get(&self.needless_reads),
-        );
-        one(
-            "let_go_bytes_total",
-            "counter",
-            "Bytes of the page cache that --keep dropped.",
-            get(&self.let_go_bytes),
-        );
-        one("log_lines_lost_total", "counter", "Lines that the access log lost.", get(&self.log_lost));
-        one(
-            "crowded_total",
-            "counter",
-            "Requests that found no free descriptor for their file: they waited, or were refused.",
-            get(&self.crowded),
-        );
-        let asked = "Questions to the kernel or a steward what is cached.";
-        one("asked_total", "counter", asked, stats.asked as f64);
-        one("faults_total", "counter", "Resets of the queues after a fault.", get(&self.faults));
-        one("buffer_bytes", "gauge", "Memory between disk and network.", stats.buffer_bytes as f64);
-        one("wait_seconds_max", "gauge", "Longest wait for a read so far.", self.waits.max().as_secs_f64());
-        let oldest = stats.oldest_wait.as_secs_f64();
-        one("oldest_wait_seconds", "gauge", "How long the oldest request has waited.", oldest);
-        if let Some((_, bytes)) = &stats.keep {
-            one("kept_bytes_max", "gauge", "Size of the page cache that --keep fills.", *bytes as f64);
-        }
-        let _ = writeln!(
-            text,
-            "# HELP pantler_web_waiting Requests that wait.\n# TYPE pantler_web_waiting gauge"
-        );
-        let lengths = stats.lengths;
-        let queues = [
-            ("line", lengths.line),
-            ("cold", lengths.cold),
-            ("warming", lengths.warming),
-            ("reading", lengths.reading),
-        ];
-        for (queue, length) in queues {
-            let _ = writeln!(text, "pantler_web_waiting{{queue=\"{queue}\"}} {length}");
-        }
-        let _ = writeln!(
-            text,
-            "# HELP pantler_web_answers_total Answers.\n# TYPE pantler_web_answers_total counter"
-        );
-        for (digit, counter) in self.statuses.iter().enumerate().skip(1) {
-            let _ = writeln!(
-                text,
-                "pantler_web_answers_total{{class=\"{digit}xx\"}} {}",
-                counter.load(Ordering::Relaxed)
-            );
-        }
-        self.waits.write(&mut text, "pantler_web_wait_seconds", "Time that requests waited for a read.");
-        self.read_times.write(&mut text, "pantler_web_read_seconds", "Time that a reader took.");
-        self.answers.write(
-            &mut text,
-            "pantler_web_answer_seconds",
-            "From the head of a request to the last byte.",
-        );
+        encode(&mut text, &self.registry).expect("a string takes all that is written");
         text
     }
 }

@@ -1,14 +1,12 @@
 //! One version of a file, open for reading.
 
 use pantler_origin::{Attributes, Look, Version};
-use rustix::fs::Advice;
 use rustix::io::{Errno, ReadWriteFlags};
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 
 use crate::conditions::Validators;
-use crate::descriptors::Descriptor;
+use crate::descriptors::Seat;
 
 /// What keeps a file's bytes in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +32,9 @@ pub enum Now {
 #[derive(Debug)]
 pub struct Opened {
     below: Below,
-    descriptor: Arc<Descriptor>,
+    descriptor: OwnedFd,
+    /// Given back after the descriptor is closed.
+    seat: Option<Seat>,
     /// What names its content.
     pub version: Version,
     /// Whether every change since it was opened gives another version. Without that its bytes may
@@ -53,13 +53,13 @@ impl Opened {
         validators: Validators,
         below: Below,
     ) -> Self {
-        let descriptor = Arc::new(descriptor.into());
-        Self { below, descriptor, version: look.version, is_settled: look.settled, validators, links }
+        let (version, is_settled) = (look.version, look.settled);
+        Self { below, descriptor, seat: None, version, is_settled, validators, links }
     }
 
-    /// What others may have, too.
-    pub(crate) fn descriptor_mut(&mut self) -> &mut Arc<Descriptor> {
-        &mut self.descriptor
+    /// Keeps the right to its descriptor.
+    pub(crate) fn sit(&mut self, seat: Seat) {
+        self.seat = Some(seat);
     }
 
     /// What keeps its bytes in memory.
@@ -122,22 +122,11 @@ impl Opened {
         }
     }
 
-    /// Drops a piece from the page cache, but for pages that are dirty or mapped.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn drop_cached(&self, start: u64, end: u64) -> io::Result<()> {
-        let length = std::num::NonZeroU64::new(end.saturating_sub(start));
-        // No length means to the end.
-        let Some(length) = length else { return Ok(()) };
-        Ok(rustix::fs::fadvise(self.as_fd(), start, Some(length), Advice::DontNeed)?)
-    }
-
-    /// How many bytes of a piece are in memory; `None` where that is not told.
-    pub fn held(&self, start: u64, end: u64) -> Option<u64> {
+    /// Whether all of a piece is in memory; `None` where that is not told.
+    pub fn holds(&self, start: u64, end: u64) -> Option<bool> {
         match self.below {
-            Below::PageCache => pantler_kernel::pages::cached_bytes(self.as_fd(), start, end).ok(),
-            Below::Mount => pantler_kernel::held::held_bytes(self.as_fd(), start, end).ok(),
+            Below::PageCache => pantler_kernel::pages::is_cached(self.as_fd(), start, end).ok(),
+            Below::Mount => pantler_kernel::held::is_held(self.as_fd(), start, end).ok(),
         }
     }
 }

@@ -5,15 +5,14 @@
 //!     any more: a file system that hangs costs threads once, and no more of them with each
 //!     request.
 
-use rustix::io::Errno;
+use prometheus_client::metrics::counter::Counter;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use crate::descriptors::Descriptors;
-use crate::opened::Opened;
+use crate::descriptors::{Descriptors, Seat};
 use crate::path::Names;
 use crate::pulse::Pulse;
 use crate::root::{Found, Root};
@@ -35,48 +34,39 @@ pub struct Opener {
     seats: Arc<Semaphore>,
     descriptors: Arc<Descriptors>,
     patience: Duration,
+    /// Requests that found no free descriptor: they waited, or were refused.
+    crowded: Counter,
 }
 
 impl Opener {
     /// With `seats` seats. A request that has waited for `patience`, in line, for the disk or for a
     /// descriptor, is refused.
-    pub fn new(root: Arc<Root>, seats: usize, patience: Duration, descriptors: Arc<Descriptors>) -> Self {
-        Self { root, seats: Arc::new(Semaphore::new(seats.max(1))), descriptors, patience }
+    pub fn new(
+        root: Arc<Root>,
+        seats: usize,
+        patience: Duration,
+        descriptors: Arc<Descriptors>,
+        crowded: Counter,
+    ) -> Self {
+        Self { root, seats: Arc::new(Semaphore::new(seats.max(1))), descriptors, patience, crowded }
     }
 
     /// Opens a path, at once if that can be. For a request that has no other file open: it waits
-    /// for a descriptor if all are taken and this file is not open elsewhere.
+    /// for a descriptor if all are taken.
     ///
     /// # Errors
     /// The system's, and `TimedOut`.
     pub async fn open(&self, names: &Names, asker: Asker<'_>) -> io::Result<Found> {
-        let mut is_told = false;
-        loop {
-            let (mut found, is_kept) = self.open_now(names, asker).await?;
-            let Some(opened) = file(&mut found).filter(|_| !is_kept) else { return Ok(found) };
-            let wanted = self.descriptors.want(opened.version);
-            drop(found);
-            if !std::mem::replace(&mut is_told, true) {
-                self.descriptors.crowd();
-            }
-            let seat_or_shared = async {
-                tokio::select! {
-                    seat = self.descriptors.file() => Some(seat),
-                    () = wanted.shared() => None,
-                }
-            };
-            let waited = {
+        let seat = match self.descriptors.file_now() {
+            Some(seat) => seat,
+            None => {
+                self.crowded.inc();
                 let _waits = asker.pulse.waits();
-                timeout_at(asker.since + self.patience, seat_or_shared).await
-            };
-            let Some(seat) = waited.map_err(|_| io::ErrorKind::TimedOut)? else { continue };
-            // It may be another one by now.
-            let mut found = self.find(names, asker).await?;
-            if let Some(file) = file(&mut found) {
-                self.descriptors.share(file.version, file.descriptor_mut(), seat);
+                let waited = timeout_at(asker.since + self.patience, self.descriptors.file()).await;
+                waited.map_err(|_| io::ErrorKind::TimedOut)?
             }
-            return Ok(found);
-        }
+        };
+        self.find(names, asker, seat).await
     }
 
     /// The same for a request that has another file open: it goes without this one where
@@ -85,53 +75,29 @@ impl Opener {
     /// # Errors
     /// The system's, and `TimedOut`.
     pub async fn open_beside(&self, names: &Names, asker: Asker<'_>) -> io::Result<Found> {
-        let (found, is_kept) = self.open_now(names, asker).await?;
-        if is_kept { Ok(found) } else { Err(io::ErrorKind::TimedOut.into()) }
+        let seat = self.descriptors.file_now().ok_or(io::ErrorKind::TimedOut)?;
+        self.find(names, asker, seat).await
     }
 
-    /// What lies at a path, and whether it may be kept.
-    async fn open_now(&self, names: &Names, asker: Asker<'_>) -> io::Result<(Found, bool)> {
-        let mut found = self.find(names, asker).await?;
-        // A directory is looked at and closed.
-        let Some(file) = file(&mut found) else { return Ok((found, true)) };
-        let version = file.version;
-        if self.descriptors.join(&version, file.descriptor_mut()) {
-            return Ok((found, true));
-        }
-        let seat = self.descriptors.file_now();
-        let is_kept = seat.is_some();
-        if let Some(seat) = seat {
-            self.descriptors.share(file.version, file.descriptor_mut(), seat);
-        }
-        Ok((found, is_kept))
-    }
-
-    async fn find(&self, names: &Names, asker: Asker<'_>) -> io::Result<Found> {
-        let found = self.find_waiting(names, asker).await;
-        found.inspect_err(|error| {
-            let errno = error.raw_os_error().map(Errno::from_raw_os_error);
-            if matches!(errno, Some(Errno::MFILE | Errno::NFILE)) {
-                // Another part of this process, or another program, has them.
-                self.descriptors.crowd();
+    /// What lies at a path. A directory is looked at and closed, and needs no seat.
+    async fn find(&self, names: &Names, asker: Asker<'_>, seat: Seat) -> io::Result<Found> {
+        let mut found = match self.root.open_now(names)? {
+            Some(found) => found,
+            None => {
+                // The names are not in memory: a thread that may wait looks for them.
+                let (root, names) = (self.root.clone(), names.clone());
+                let patience = self.patience.saturating_sub(asker.since.elapsed());
+                self.run(asker, move || root.open_waiting(&names, patience)).await?
             }
-        })
-    }
-
-    async fn find_waiting(&self, names: &Names, asker: Asker<'_>) -> io::Result<Found> {
-        if let Some(found) = self.root.open_now(names)? {
-            return Ok(found);
+        };
+        if let Found::File(file) = &mut found {
+            file.sit(seat);
         }
-        // The names are not in memory: a thread that may wait looks for them.
-        let (root, names, patience) = (self.root.clone(), names.clone(), self.patience);
-        let patience = patience.saturating_sub(asker.since.elapsed());
-        self.run(asker, move || root.open_waiting(&names, patience)).await
+        Ok(found)
     }
 
-    /// Does something else that may wait for names.
-    ///
-    /// # Errors
-    /// Its own, and `TimedOut`.
-    pub async fn run<T: Send + 'static>(
+    /// Does what may wait for the disk.
+    async fn run<T: Send + 'static>(
         &self,
         asker: Asker<'_>,
         work: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -153,14 +119,6 @@ impl Opener {
     }
 }
 
-/// A file that is not shared yet.
-fn file(found: &mut Found) -> Option<&mut Opened> {
-    match found {
-        Found::File(file) => Arc::get_mut(file),
-        Found::Directory(_) => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,8 +128,8 @@ mod tests {
     fn opener(seats: usize, patience: Duration) -> (tempfile::TempDir, Arc<Opener>) {
         let folder = tempfile::tempdir().unwrap();
         let root = Arc::new(Root::open(folder.path()).unwrap());
-        let descriptors = Descriptors::new(1000, Arc::default());
-        (folder, Arc::new(Opener::new(root, seats, patience, descriptors)))
+        let descriptors = Arc::new(Descriptors::new(1000));
+        (folder, Arc::new(Opener::new(root, seats, patience, descriptors, Counter::default())))
     }
 
     #[tokio::test]
@@ -218,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_for_a_descriptor_takes_the_one_that_somebody_else_got() {
+    async fn without_a_descriptor_a_request_waits_for_one() {
         let (folder, opener) = opener(1, Duration::from_secs(60));
         std::fs::write(folder.path().join("f"), "text").unwrap();
         let mut seats: Vec<_> = std::iter::from_fn(|| opener.descriptors.file_now()).collect();
@@ -227,20 +185,20 @@ mod tests {
             async move {
                 let pulse = Pulse::new();
                 let names = Names { joined: b"f".to_vec(), is_directory: false };
-                opener.open(&names, Asker { pulse: &pulse, since: Instant::now() }).await
+                let asker = Asker { pulse: &pulse, since: Instant::now() };
+                assert!(opener.open_beside(&names, asker).await.is_err(), "it has another file open");
+                opener.open(&names, asker).await
             }
         };
         let waiting: Vec<_> = (0..50).map(|_| tokio::spawn(ask())).collect();
         tokio::task::yield_now().await;
-        // One seat for all of them, and each keeps what it gets.
+        // One seat for all of them, one after the other.
         seats.pop();
-        let mut found = Vec::new();
         for one in waiting {
-            found.push(one.await.unwrap().unwrap());
+            assert!(matches!(one.await.unwrap().unwrap(), Found::File(_)));
         }
-        assert_eq!(found.len(), 50);
-        drop(found);
-        assert!(opener.descriptors.file_now().is_some(), "and give it back");
+        assert_eq!(opener.crowded.get(), 50);
+        assert!(opener.descriptors.file_now().is_some(), "each gives it back");
     }
 
     #[tokio::test]
@@ -258,7 +216,7 @@ mod tests {
         assert_eq!(opener.seats.available_permits(), 0);
         // What is in memory needs no seat.
         let names = Names { joined: Vec::new(), is_directory: true };
-        assert!(matches!(opener.open(&names, asker()).await, Ok(Found::Directory(_))));
+        assert!(matches!(opener.open(&names, asker()).await, Ok(Found::Directory)));
         go.send(()).unwrap();
         let seat = tokio::time::timeout(Duration::from_secs(60), opener.seats.acquire()).await;
         assert!(seat.is_ok(), "it is given back when the file system answers");

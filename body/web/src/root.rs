@@ -11,7 +11,6 @@ use std::hash::BuildHasher;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::conditions::Validators;
@@ -28,6 +27,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(50);
 pub struct Root {
     directory: Directory,
     node: LocalNode,
+    /// Another file system mounted below it is taken for the same.
     below: Below,
 }
 
@@ -35,9 +35,9 @@ pub struct Root {
 #[derive(Debug)]
 pub enum Found {
     /// A file.
-    File(Arc<Opened>),
+    File(Opened),
     /// A directory.
-    Directory(OwnedFd),
+    Directory,
 }
 
 impl Root {
@@ -65,12 +65,6 @@ impl Root {
     /// Where it is.
     pub fn path(&self) -> &Path {
         self.directory.path()
-    }
-
-    /// What keeps the bytes of its files in memory. Another file system mounted below it is taken
-    /// for the same.
-    pub fn below(&self) -> Below {
-        self.below
     }
 
     /// Opens what lies at a path without waiting for the disk; `None` if that cannot be.
@@ -119,14 +113,14 @@ impl Root {
     fn found(&self, descriptor: OwnedFd) -> io::Result<Found> {
         let attributes = Attributes::of(descriptor.as_fd())?;
         match attributes.kind {
-            Kind::Directory => Ok(Found::Directory(descriptor)),
+            Kind::Directory => Ok(Found::Directory),
             Kind::Regular => {
                 let again = || Ok(Attributes::of(descriptor.as_fd())?.version());
                 let look = self.directory.look(&attributes);
                 let look = look.doubted(|| has_writers(descriptor.as_fd()), again)?;
                 let validators = validators(&attributes, look.settled, SystemTime::now());
                 let look = (look, attributes.links);
-                Ok(Found::File(Arc::new(Opened::new(descriptor, look, validators, self.below))))
+                Ok(Found::File(Opened::new(descriptor, look, validators, self.below)))
             }
             // Pipes, sockets and devices are nothing to be served.
             _ => Err(io::ErrorKind::NotFound.into()),
@@ -188,7 +182,7 @@ mod tests {
         symlink("loop", at("loop")).unwrap();
         let root = Root::open(folder.path()).unwrap();
         assert!(matches!(root.open_waiting(&names("inside"), LONG), Ok(Found::File(_))));
-        assert!(matches!(root.open_waiting(&names("d"), LONG), Ok(Found::Directory(_))));
+        assert!(matches!(root.open_waiting(&names("d"), LONG), Ok(Found::Directory)));
         assert!(matches!(root.open_now(&names("d/f")), Ok(Some(Found::File(_)))));
         for path in ["outside", "up", "magic", "d/../../x"] {
             assert_eq!(error(&root, path), Some(Errno::XDEV.raw_os_error()), "{path}");

@@ -4,34 +4,31 @@
 //! ```text
 //!   arrive --cached--> turn --bytes there--> leave
 //!      |                 |
-//!      |                 +--not there--> warming --+
-//!      +--missing------> cold ---------------------+--> reading (at most `reads_max`) --> done
+//!      |                 +--not there--+
+//!      +--missing----------------------+--> pending --> reading (at most `reads_max`) --> done
 //! ```
 //!
 //! A *wish* is a piece of one file. If the wish is cached, its request gets a *turn* at once: it
-//! looks for its bytes, and either has them or waits, *warming*. Wishes for the same piece wait as
-//! one *group*, are read once, and end together. With `in_order`, the oblivious twin of the same
-//! server, turns are given in order of arrival, `reads_max` at a time, and each is kept until its
-//! bytes are there.
+//! looks for its bytes, and either has them or waits. Wishes for the same piece wait as one
+//! *group*, are read once, and end together. With `in_order`, the oblivious twin of the same
+//! server, no wishes are merged; turns are given in order of arrival, `reads_max` at a time, and
+//! each is kept until its bytes are there.
 //!
 //! The idea is that of Burnett et al. (Exploiting Gray-Box Knowledge of Buffer-Cache Management,
 //! USENIX 2002, section 5): serving what is cached first saves disk reads, because it is used
-//! before it is evicted. Differences: turns are checked, misses are merged, and waiting is bounded.
+//! before it is evicted. Differences: turns are checked, misses are merged, and groups are read in
+//! order of age.
 //!
 //! * Q1  A ticket waits in one place: the line, or one group that is pending or being read.
 //! * Q2  At most `reads_max` groups are being read.
-//! * Q3  A group waits as long as its oldest ticket does. Once that is half of `age_cap`, no
-//!   younger group is read before it. So a ticket waits at most for half of `age_cap` and for the
-//!   time in which the disk reads what came earlier: at most `age_cap` if the disk reads that in
-//!   the other half. The cap makes no disk faster.
-//! * Q4  With merging, at most one pending group wishes for a piece.
+//! * Q3  A group waits as long as its oldest ticket does, and no younger group is read before it.
+//! * Q4  Out of order at most one pending group wishes for a piece.
 //! * Q5  In order, turns and reads that are out never exceed `reads_max`, and the line moves only
 //!   at its head. Out of order the line is empty.
 //!
 //! Why so: docs/decisions/0062-faults-of-the-web-server.md.
 
-use foldhash::{HashMap, HashMapExt};
-use std::cmp::Reverse;
+use foldhash::HashMap;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -80,29 +77,13 @@ pub type Ticket = u64;
 /// Names a group.
 pub type GroupId = u64;
 
-/// Which of several cold groups is read first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Misses {
-    /// The one that waits longest.
-    #[default]
-    Oldest,
-    /// The one that most wait for.
-    Wanted,
-}
-
 /// What can be chosen.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
     /// Serve in order of arrival, whatever is cached.
     pub in_order: bool,
-    /// Whether wishes for the same piece are read once.
-    pub merge: bool,
     /// Most reads at a time.
     pub reads_max: u32,
-    /// From half of this on a group is read before all younger ones (Q3).
-    pub age_cap: Duration,
-    /// Which cold group goes first.
-    pub misses: Misses,
 }
 
 /// What becomes of a request that arrives.
@@ -127,34 +108,25 @@ pub enum Work {
         wish: Wish,
         /// The one of the group that waits longest.
         oldest: Ticket,
-        /// Whether a request had a turn for it and found it missing.
-        is_warming: bool,
     },
 }
 
 /// How many requests wait where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lengths {
-    /// Tickets that wait for their turn, in order.
+    /// For their turn, in order.
     pub line: usize,
-    /// Tickets of missing pieces that wait to be read.
-    pub cold: usize,
-    /// Tickets that had a turn and found nothing, and wait for a read.
-    pub warming: usize,
-    /// Tickets of pieces that are being read.
+    /// For a read to begin.
+    pub pending: usize,
+    /// For a read to end.
     pub reading: usize,
-    /// Groups that wait to be read.
-    pub groups: usize,
-    /// Groups that are being read.
-    pub reads: usize,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Group {
     wish: Wish,
     /// When each arrived, and its ticket; oldest first. Never empty while pending.
     tickets: Vec<(Duration, Ticket)>,
-    is_warming: bool,
 }
 
 impl Group {
@@ -169,7 +141,7 @@ impl Group {
 }
 
 /// The queues. See the [module](self) for the rules.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Scheduler {
     options: Options,
     /// Tickets that wait for their turn, in order, and since when.
@@ -179,8 +151,6 @@ pub struct Scheduler {
     pending: HashMap<GroupId, Group>,
     pending_by_piece: HashMap<(u64, u64), GroupId>,
     by_age: BTreeSet<(Duration, GroupId)>,
-    warming_by_age: BTreeSet<(Duration, GroupId)>,
-    by_worth: BTreeSet<(Reverse<usize>, Duration, GroupId)>,
     reading: HashMap<GroupId, Group>,
     /// Usually one; oldest first.
     reading_by_piece: HashMap<(u64, u64), Vec<GroupId>>,
@@ -193,26 +163,7 @@ impl Scheduler {
     /// No request waits.
     pub fn new(options: Options) -> Self {
         assert!(options.reads_max > 0, "Q2: at least one read at a time");
-        Self {
-            options,
-            line: VecDeque::new(),
-            in_service: 0,
-            pending: HashMap::new(),
-            pending_by_piece: HashMap::new(),
-            by_age: BTreeSet::new(),
-            warming_by_age: BTreeSet::new(),
-            by_worth: BTreeSet::new(),
-            reading: HashMap::new(),
-            reading_by_piece: HashMap::new(),
-            group_of: HashMap::new(),
-            next_number: 0,
-        }
-    }
-
-    /// What was chosen.
-    #[cfg(test)]
-    pub fn options(&self) -> &Options {
-        &self.options
+        Self { options, ..Self::default() }
     }
 
     /// Drops all requests that wait. Their tickets and groups are never given out again.
@@ -231,13 +182,7 @@ impl Scheduler {
             self.line.push_back((ticket, now));
             return Arrival::Wait(ticket);
         }
-        if is_cached { Arrival::Turn } else { Arrival::Wait(self.join(now, wish, false)) }
-    }
-
-    /// Whether a request waits already for a piece of the same window.
-    pub fn is_waited_for(&self, wish: Wish) -> bool {
-        let key = wish.key();
-        self.pending_by_piece.contains_key(&key) || self.reading_by_piece.contains_key(&key)
+        if is_cached { Arrival::Turn } else { Arrival::Wait(self.join(now, wish)) }
     }
 
     /// Whether a read that has begun brings all of a piece.
@@ -255,7 +200,7 @@ impl Scheduler {
     /// A request that arrived at `since` had a turn and found nothing: it waits until the piece was
     /// read.
     pub fn missed(&mut self, since: Duration, wish: Wish) -> Ticket {
-        self.join(since, wish, true)
+        self.join(since, wish)
     }
 
     /// A request that waits goes away. What is being read for it is read to the end.
@@ -279,7 +224,7 @@ impl Scheduler {
     }
 
     /// The next thing to do. Ask until there is none after everything that happened.
-    pub fn next(&mut self, now: Duration) -> Option<Work> {
+    pub fn next(&mut self) -> Option<Work> {
         if self.options.in_order
             && self.in_service < self.options.reads_max
             && let Some((ticket, _)) = self.line.pop_front()
@@ -287,21 +232,17 @@ impl Scheduler {
             self.in_service += 1;
             return Some(Work::Turn(ticket));
         }
-        self.next_read(now)
-    }
-
-    fn next_read(&mut self, now: Duration) -> Option<Work> {
         if self.reading.len() >= self.options.reads_max as usize {
             return None;
         }
-        let id = self.choose(now)?;
+        let &(_, id) = self.by_age.first()?;
         let group = self.take(id);
-        let (wish, oldest, is_warming) = (group.wish, group.tickets[0].1, group.is_warming);
-        if self.options.merge {
+        let (wish, oldest) = (group.wish, group.tickets[0].1);
+        if !self.options.in_order {
             self.reading_by_piece.entry(wish.key()).or_default().push(id);
         }
         self.reading.insert(id, group);
-        Some(Work::Read { id, wish, oldest, is_warming })
+        Some(Work::Read { id, wish, oldest })
     }
 
     /// A read has ended, well or not. Gives the tickets that waited for it.
@@ -334,18 +275,8 @@ impl Scheduler {
 
     /// How many requests wait where.
     pub fn lengths(&self) -> Lengths {
-        let mut lengths = Lengths {
-            line: self.line.len(),
-            groups: self.pending.len(),
-            reads: self.reading.len(),
-            ..Lengths::default()
-        };
-        for group in self.pending.values() {
-            let place = if group.is_warming { &mut lengths.warming } else { &mut lengths.cold };
-            *place += group.tickets.len();
-        }
-        lengths.reading = self.reading.values().map(|group| group.tickets.len()).sum();
-        lengths
+        let tickets = |groups: &HashMap<_, Group>| groups.values().map(|group| group.tickets.len()).sum();
+        Lengths { line: self.line.len(), pending: tickets(&self.pending), reading: tickets(&self.reading) }
     }
 
     /// Since when the oldest request waits for its turn or for its read to begin.
@@ -370,16 +301,11 @@ impl Scheduler {
         assert!(self.reading.len() <= self.options.reads_max as usize, "Q2: reads");
         for (id, group) in &self.pending {
             assert!(self.by_age.contains(&(group.since(), *id)), "Q3: age of {id}");
-            let is_warming = self.warming_by_age.contains(&(group.since(), *id));
-            assert_eq!(is_warming, group.is_warming, "Q3: warming {id}");
-            let worth = (Reverse(group.tickets.len()), group.since(), *id);
-            assert!(self.by_worth.contains(&worth), "Q3: worth of {id}");
-            if self.options.merge {
+            if !self.options.in_order {
                 assert_eq!(self.pending_by_piece.get(&group.wish.key()), Some(id), "Q4: piece of {id}");
             }
         }
         assert_eq!(self.by_age.len(), self.pending.len(), "Q3: ages");
-        assert_eq!(self.by_worth.len(), self.pending.len(), "Q3: worths");
         let held = self.pending.len() + self.reading.len();
         assert!(self.options.in_order || self.line.is_empty(), "Q5: the line");
         assert!(!self.options.in_order || held <= self.in_service as usize, "Q5: reads keep their turns");
@@ -391,24 +317,7 @@ impl Scheduler {
         self.next_number
     }
 
-    /// The group that is read next: by age from half of the cap on, else one that is warming,
-    /// else as chosen.
-    fn choose(&self, now: Duration) -> Option<GroupId> {
-        let &(since, oldest) = self.by_age.first()?;
-        let is_overdue = now.saturating_sub(since) >= self.options.age_cap / 2;
-        if is_overdue || self.options.in_order {
-            return Some(oldest);
-        }
-        if let Some((_, warming)) = self.warming_by_age.first() {
-            return Some(*warming);
-        }
-        match self.options.misses {
-            Misses::Oldest => Some(oldest),
-            Misses::Wanted => self.by_worth.first().map(|(.., id)| *id),
-        }
-    }
-
-    fn join(&mut self, since: Duration, wish: Wish, is_warming: bool) -> Ticket {
+    fn join(&mut self, since: Duration, wish: Wish) -> Ticket {
         let ticket = self.number();
         if let Some(id) = self.read_of(wish)
             && let Some(group) = self.reading.get_mut(&id)
@@ -417,13 +326,11 @@ impl Scheduler {
             self.group_of.insert(ticket, id);
             return ticket;
         }
-        let same = if self.options.merge { self.pending_by_piece.get(&wish.key()).copied() } else { None };
-        let (id, mut group) = match same {
+        let (id, mut group) = match self.pending_by_piece.get(&wish.key()).copied() {
             Some(id) => (id, self.take(id)),
-            None => (self.number(), Group { wish, tickets: Vec::new(), is_warming: false }),
+            None => (self.number(), Group { wish, tickets: Vec::new() }),
         };
         group.add(since, ticket);
-        group.is_warming |= is_warming;
         group.wish.start = group.wish.start.min(wish.start);
         group.wish.end = group.wish.end.max(wish.end);
         self.group_of.insert(ticket, id);
@@ -442,8 +349,6 @@ impl Scheduler {
     fn take(&mut self, id: GroupId) -> Group {
         let group = self.pending.remove(&id).expect("Q1: a ticket's group is pending or being read");
         self.by_age.remove(&(group.since(), id));
-        self.warming_by_age.remove(&(group.since(), id));
-        self.by_worth.remove(&(Reverse(group.tickets.len()), group.since(), id));
         if self.pending_by_piece.get(&group.wish.key()) == Some(&id) {
             self.pending_by_piece.remove(&group.wish.key());
         }
@@ -452,11 +357,7 @@ impl Scheduler {
 
     fn put(&mut self, id: GroupId, group: Group) {
         self.by_age.insert((group.since(), id));
-        if group.is_warming {
-            self.warming_by_age.insert((group.since(), id));
-        }
-        self.by_worth.insert((Reverse(group.tickets.len()), group.since(), id));
-        if self.options.merge {
+        if !self.options.in_order {
             self.pending_by_piece.insert(group.wish.key(), id);
         }
         self.pending.insert(id, group);

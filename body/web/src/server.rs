@@ -3,12 +3,12 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
 
 use crate::answer::Site;
 use crate::connection::{self, Reception};
@@ -16,12 +16,11 @@ use crate::descriptors::{Descriptors, Seat};
 use crate::desk::Desk;
 use crate::error::WebError;
 use crate::log::Log;
-use crate::metrics::{Metrics, Stats};
-use crate::opened::Below;
+use crate::metrics::Metrics;
 use crate::opener::Opener;
 use crate::options::Options;
 use crate::root::Root;
-use crate::{admin, tls};
+use crate::{exporter, tls};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
@@ -53,11 +52,9 @@ const OPENERS: usize = 16;
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
-    admin: Option<SocketAddr>,
+    metrics: Option<SocketAddr>,
     site: Arc<Site>,
     stop: watch::Sender<bool>,
-    /// Threads that have not ended, and the bell for when one does.
-    running: Arc<Running>,
     threads: Vec<JoinHandle<()>>,
     readers: Vec<JoinHandle<()>>,
     log_writer: Option<JoinHandle<()>>,
@@ -83,20 +80,6 @@ fn join(threads: impl IntoIterator<Item = JoinHandle<()>>, until: Instant) -> bo
     all
 }
 
-/// Whether a folder lies on a Pantler mount. There a steward decides already what stays.
-///
-/// # Errors
-/// When the folder cannot be opened.
-pub fn is_on_mount(root: &Path) -> Result<bool, WebError> {
-    Ok(Root::open(root)?.below() == Below::Mount)
-}
-
-#[derive(Debug, Default)]
-struct Running {
-    count: Mutex<u32>,
-    ended: Condvar,
-}
-
 impl Server {
     /// Starts to listen and to answer.
     ///
@@ -107,31 +90,32 @@ impl Server {
         let root = Arc::new(Root::open(&options.root)?);
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
         let listener = listen(options.listen)?;
-        let admin_listener = options.admin.map(listen).transpose()?;
         let address = listener.local_addr().map_err(WebError::Start)?;
-        let admin = match &admin_listener {
-            Some(listener) => Some(listener.local_addr().map_err(WebError::Start)?),
-            None => None,
-        };
+        let exporting = options.metrics.map(listen).transpose()?;
+        let exporter =
+            exporting.as_ref().map(StdListener::local_addr).transpose().map_err(WebError::Start)?;
         let metrics = Arc::new(Metrics::default());
         let log = options.log.as_ref().map(|log| Log::open(log, metrics.log_lost.clone()));
         let (log, log_writer) = log.transpose()?.unzip();
-        let (desk, readers) = Desk::open(&options, &root, metrics)?;
+        let (desk, readers) = Desk::open(&options, metrics)?;
         let (stop, stopped) = watch::channel(false);
         let threads = options.threads.max(1);
         let seats = Arc::new(Semaphore::new(options.limits.connections.max(threads) as usize));
-        let crowded = desk.metrics.crowded.clone();
-        let descriptors = Descriptors::new(for_clients(descriptors, &options), crowded);
-        let open_time = options.limits.open_time;
-        let opener = Opener::new(root.clone(), OPENERS * threads as usize, open_time, descriptors.clone());
+        let descriptors = Arc::new(Descriptors::new(for_clients(descriptors, &options)));
+        let opener = Opener::new(
+            root.clone(),
+            OPENERS * threads as usize,
+            options.limits.open_time,
+            descriptors.clone(),
+            desk.metrics.crowded.clone(),
+        );
         let site = Arc::new(Site { root, opener, desk, log, options });
         let builder = connection::builder(&site.options.limits);
         let mut server = Self {
             address,
-            admin,
+            metrics: exporter,
             site: site.clone(),
             stop,
-            running: Arc::default(),
             threads: Vec::new(),
             readers,
             log_writer,
@@ -155,13 +139,13 @@ impl Server {
                 .await
             })?;
         }
-        if let Some(listener) = admin_listener {
-            let seats = Arc::new(Semaphore::new(admin::CONNECTIONS_MAX));
-            let site = site.clone();
-            server.spawn("web-admin", async move {
+        if let Some(listener) = exporting {
+            let seats = Arc::new(Semaphore::new(exporter::CONNECTIONS_MAX));
+            let desk = site.desk.clone();
+            server.spawn("web-metrics", async move {
                 let door = Door { seats, descriptors: None };
                 accept(listener, stopped.clone(), door, |stream, _| {
-                    admin::serve(site.clone(), stopped.clone(), stream)
+                    exporter::serve(desk.clone(), stopped.clone(), stream)
                 })
                 .await
             })?;
@@ -174,9 +158,9 @@ impl Server {
         self.address
     }
 
-    /// Where `/metrics` and the live page are.
-    pub fn admin(&self) -> Option<SocketAddr> {
-        self.admin
+    /// Where `/metrics` is.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics
     }
 
     /// The folder that is served, without links.
@@ -184,9 +168,9 @@ impl Server {
         self.site.root.path()
     }
 
-    /// What the server does at this moment.
-    pub fn stats(&self) -> Stats {
-        self.site.desk.stats()
+    /// What the server counts, in the text format of OpenMetrics 1.0.
+    pub fn metrics(&self) -> String {
+        self.site.desk.metrics_text()
     }
 
     /// Accepts nothing more, lets answers end for as long as the limits allow, and ends. Whether
@@ -201,19 +185,10 @@ impl Server {
         }
         let _ = self.stop.send(true);
         let limit = Instant::now() + self.site.options.limits.stop_time;
-        let mut count = self.running.count.lock().expect("no panic while it is held");
-        while *count > 0 {
-            let left = limit.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                // Threads that still answer end with the process; what they hold is theirs.
-                self.has_given_up = true;
-                return false;
-            }
-            (count, _) = self.running.ended.wait_timeout(count, left).expect("no panic while it is held");
-        }
-        drop(count);
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
+        if !join(self.threads.drain(..), limit) {
+            // Threads that still answer end with the process; what they hold is theirs.
+            self.has_given_up = true;
+            return false;
         }
         self.site.desk.close();
         // The disk may hang under a reader that no client waits for, and the reader of the log may
@@ -234,14 +209,10 @@ impl Server {
             .max_blocking_threads(OPENERS * self.site.options.threads.max(1) as usize)
             .build()
             .map_err(WebError::Start)?;
-        let running = self.running.clone();
-        *running.count.lock().expect("no panic while it is held") += 1;
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
             runtime.block_on(work);
             // Openers may hang in a file system: they are not waited for.
             runtime.shutdown_background();
-            *running.count.lock().expect("no panic while it is held") -= 1;
-            running.ended.notify_all();
         });
         self.threads.push(thread.map_err(WebError::Start)?);
         Ok(())
@@ -264,7 +235,7 @@ fn listen(address: SocketAddr) -> Result<StdListener, WebError> {
 }
 
 /// How many of the descriptors of this process are for connections and files for them: a quarter at
-/// least, because openers and readers seldom all open a file at the same moment.
+/// least, because openers seldom all open a file at the same moment.
 fn for_clients(descriptors: usize, options: &Options) -> usize {
     let left = descriptors.saturating_sub(own_descriptors(options)).max(descriptors / 4);
     if left < options.limits.connections as usize {
@@ -278,10 +249,9 @@ fn for_clients(descriptors: usize, options: &Options) -> usize {
 fn own_descriptors(options: &Options) -> usize {
     let [process, thread] = DESCRIPTORS;
     let threads = options.threads.max(1) as usize;
-    // Each thread that answers opens one at a time, and so does each of its openers, and each
-    // reader for what it drops.
-    let opening = threads * (OPENERS + 1) + options.disk_reads as usize;
-    process + thread * (threads + 1) + opening + options.admin.map_or(0, |_| admin::CONNECTIONS_MAX)
+    // Each thread that answers opens one at a time, and so does each of its openers.
+    let opening = threads * (OPENERS + 1);
+    process + thread * (threads + 1) + opening + options.metrics.map_or(0, |_| exporter::CONNECTIONS_MAX)
 }
 
 /// Admits connections.
@@ -316,7 +286,7 @@ async fn accept<F>(
         Ok(listener) => listener,
         Err(error) => return tracing::error!("cannot accept: {error}"),
     };
-    let open = Arc::new(Open::default());
+    let mut open = JoinSet::new();
     loop {
         let accepted = async {
             let seat = door.opens().await;
@@ -331,41 +301,17 @@ async fn accept<F>(
             tokio::time::sleep(SHORT_PAUSE).await;
             continue;
         };
-        let (serving, guest) = (serve(stream, address), Guest::new(&open));
-        tokio::spawn(async move {
-            // They go even if it panics.
-            let _both = (seat, guest);
+        // Those that have ended are forgotten.
+        while open.try_join_next().is_some() {}
+        let serving = serve(stream, address);
+        open.spawn(async move {
+            // It is given back even if serving panics.
+            let _seat = seat;
             serving.await;
         });
     }
     drop(listener);
-    while open.count.load(Ordering::Relaxed) > 0 {
-        open.left.notified().await;
-    }
-}
-
-/// The connections of a listener, and the bell for when one ends.
-#[derive(Default)]
-struct Open {
-    count: AtomicU32,
-    left: tokio::sync::Notify,
-}
-
-/// One of them.
-struct Guest(Arc<Open>);
-
-impl Guest {
-    fn new(open: &Arc<Open>) -> Self {
-        open.count.fetch_add(1, Ordering::Relaxed);
-        Self(open.clone())
-    }
-}
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        self.0.count.fetch_sub(1, Ordering::Relaxed);
-        self.0.left.notify_one();
-    }
+    while open.join_next().await.is_some() {}
 }
 
 #[cfg(test)]
@@ -385,49 +331,9 @@ mod tests {
         stream.read_exact(&mut [0; 1000]).unwrap();
         assert!(!server.end(), "a client still takes its answer");
         drop(stream);
-        let mut count = server.running.count.lock().unwrap();
-        while *count > 0 {
-            count = server.running.ended.wait(count).unwrap();
-        }
-        drop(count);
-        // Now there is nothing to wait for; dropping the server asks all the same, and must not
-        // wait either.
+        // Dropping the server asks once more, and must not begin anew: all answers may have ended.
+        std::thread::sleep(Duration::from_millis(50));
         assert!(!server.end(), "it began anew");
-    }
-
-    #[test]
-    fn nothing_is_read_for_a_client_that_left() {
-        // In memory nothing says what is cached, so all requests wait for readers; those are gone.
-        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-        std::fs::write(folder.path().join("f"), vec![1; 5000]).unwrap();
-        std::fs::write(folder.path().join("g"), vec![1; 5000]).unwrap();
-        let options = Options::new(folder.path(), "127.0.0.1:0".parse().unwrap());
-        let mut server = Server::start(options).unwrap();
-        server.site.desk.close();
-        server.readers.drain(..).for_each(|reader| reader.join().unwrap());
-        let desk = &server.site.desk;
-        let waits = |count| {
-            let until = Instant::now() + Duration::from_secs(60);
-            while desk.stats().lengths.cold + desk.stats().lengths.reading != count && Instant::now() < until
-            {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            let lengths = desk.stats().lengths;
-            assert_eq!(lengths.cold + lengths.reading, count, "{lengths:?}");
-        };
-        let ask = |rest: &str| {
-            let mut stream = std::net::TcpStream::connect(server.address()).unwrap();
-            stream.write_all(format!("GET /f HTTP/1.1\r\nHost: x\r\n\r\n{rest}").as_bytes()).unwrap();
-            stream
-        };
-        let _stays = ask("");
-        waits(1);
-        // One leaves when it has asked for one file, one when it has asked for two.
-        let leave = [ask(""), ask("GET /g HTTP/1.1\r\nHost: x\r\n\r\n")];
-        waits(3);
-        drop(leave);
-        waits(1);
-        assert_eq!(desk.metrics.left.load(Ordering::Relaxed), 2);
     }
 
     #[test]

@@ -5,9 +5,9 @@ use bytes::Bytes;
 use pantler_cache::{Cache, Request};
 use pantler_origin::Source;
 use pantler_steward::{FileId, OwnerId};
+use prometheus_client::metrics::counter::Counter;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::buffers::{Buffers, CHUNK_BYTES};
 use crate::error::WebError;
@@ -18,29 +18,13 @@ use crate::scheduler::Wish;
 /// All requests of a server are one owner.
 const OWNER: OwnerId = OwnerId(1);
 
-/// What came of looking for a piece.
-#[derive(Debug)]
-pub enum Seen {
-    /// It begins with these bytes; `is_all`, if they are as many as were looked for.
-    Bytes {
-        /// The bytes.
-        bytes: Bytes,
-        /// Whether none is missing, at most those behind what is looked for at a time.
-        is_all: bool,
-    },
-    /// Its beginning is not there.
-    Missing,
-    /// The file system cannot say.
-    Unknown,
-}
-
 /// See the head of this file.
 pub struct Store {
     /// The cache of our own. Its steward decides what stays. Files that are not settled pass it
     /// by.
     cache: Option<Box<Cache>>,
-    /// Questions what is there.
-    asked: AtomicU64,
+    /// Questions to the kernel, a mount or our own cache what is there.
+    asked: Counter,
 }
 
 impl Store {
@@ -48,8 +32,7 @@ impl Store {
     ///
     /// # Errors
     /// When the cache does not fit into its size, or into memory.
-    pub fn new(kind: StoreKind, threads: u32) -> Result<Self, WebError> {
-        let asked = AtomicU64::new(0);
+    pub fn new(kind: StoreKind, threads: u32, asked: Counter) -> Result<Self, WebError> {
         let StoreKind::Cache(cache_bytes) = kind else { return Ok(Self { cache: None, asked }) };
         // One buffer for each thread that may copy from a block while it is replaced.
         let options =
@@ -57,17 +40,12 @@ impl Store {
         Ok(Self { cache: Some(Box::new(Cache::new(options)?)), asked })
     }
 
-    /// Questions to the kernel, a mount or our own cache what is there, so far.
-    pub fn asked(&self) -> u64 {
-        self.asked.load(Ordering::Relaxed)
-    }
-
-    /// How many bytes of a piece are there; `None` where that is not told.
-    pub fn held(&self, file: &Opened, wish: Wish) -> Option<u64> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+    /// Whether all of a piece is there; `None` where that is not told.
+    pub fn holds(&self, file: &Opened, wish: Wish) -> Option<bool> {
+        self.asked.inc();
         match self.cache(file) {
-            None => file.held(wish.start, wish.end),
-            Some(cache) => Some(cache.held(FileId(wish.file), wish.start, wish.end)),
+            None => file.holds(wish.start, wish.end),
+            Some(cache) => Some(cache.held(FileId(wish.file), wish.start, wish.end) >= wish.length()),
         }
     }
 
@@ -75,11 +53,6 @@ impl Store {
     /// showing it would stay there for ever.
     fn cache(&self, file: &Opened) -> Option<&Cache> {
         self.cache.as_deref().filter(|_| file.is_settled)
-    }
-
-    /// Whether a cache of our own holds the bytes.
-    pub fn is_own(&self) -> bool {
-        self.cache.is_some()
     }
 
     /// Whether a steward says what is there. Reads of what it holds return at once.
@@ -99,27 +72,24 @@ impl Store {
         wish: Wish,
         is_known: bool,
         buffers: &Arc<Buffers>,
-    ) -> io::Result<Seen> {
+    ) -> io::Result<Option<Bytes>> {
         let has_steward = self.has_steward(file);
-        if has_steward && !is_known && self.held(file, wish) != Some(wish.length()) {
-            return Ok(Seen::Missing);
+        if has_steward && !is_known && self.holds(file, wish) != Some(true) {
+            return Ok(None);
         }
         let length = (wish.length() as usize).min(buffers.chunk_bytes());
         let wish = Wish { end: wish.start + length as u64, ..wish };
         if let Some(cache) = self.cache(file) {
-            let bytes = copy(cache, file, wish, buffers)?;
-            return Ok(Seen::Bytes { is_all: bytes.len() == length, bytes });
+            return copy(cache, file, wish, buffers).map(Some);
         }
         let mut buffer = buffers.take(length);
-        let now = if has_steward {
-            Now::Read(file.read_waiting(buffer.space(), wish.start)?)
-        } else {
-            file.read_now(buffer.space(), wish.start)?
-        };
-        Ok(match now {
-            Now::Read(count) => Seen::Bytes { bytes: buffer.freeze(count), is_all: count == length },
-            Now::Missing => Seen::Missing,
-            Now::Unknown => Seen::Unknown,
+        if has_steward {
+            let count = file.read_waiting(buffer.space(), wish.start)?;
+            return Ok(Some(buffer.freeze(count)));
+        }
+        Ok(match file.read_now(buffer.space(), wish.start)? {
+            Now::Read(count) => Some(buffer.freeze(count)),
+            Now::Missing | Now::Unknown => None,
         })
     }
 
@@ -201,7 +171,7 @@ mod tests {
     fn what_could_change_without_showing_it_is_not_kept() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
-        let store = Store::new(StoreKind::Cache(8 << 20), 1).unwrap();
+        let store = Store::new(StoreKind::Cache(8 << 20), 1, Counter::default()).unwrap();
         let buffers = Buffers::new(1 << 20);
         let wish = Wish { file: 1, start: 0, end: 9000 };
         let read = |file: &Arc<Opened>| store.read(file, wish, true, &buffers).unwrap().concat();
@@ -212,10 +182,10 @@ mod tests {
         std::fs::write(&path, [2; 9000]).unwrap();
         assert!(read(&young) == [2; 9000]);
         let settled = open(&path, true);
-        assert_eq!((settled.version, store.held(&settled, wish)), (young.version, Some(0)));
+        assert_eq!((settled.version, store.holds(&settled, wish)), (young.version, Some(false)));
         assert!(read(&settled) == [2; 9000], "bytes of before the second change");
-        assert_eq!(store.held(&settled, wish), Some(9000), "now it is kept");
+        assert_eq!(store.holds(&settled, wish), Some(true), "now it is kept");
         let seen = store.look(&settled, wish, false, &buffers).unwrap();
-        assert!(matches!(seen, Seen::Bytes { bytes, is_all: true } if bytes[..] == [2; 9000]));
+        assert!(seen.is_some_and(|bytes| bytes[..] == [2; 9000]));
     }
 }

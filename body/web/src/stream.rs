@@ -1,19 +1,14 @@
-//! A connection's bytes: plain or encrypted, with its pulse felt, and closed so that the last
-//! answer arrives.
+//! A connection's bytes: plain or encrypted, and closed so that the last answer arrives.
 
-use rustix::event::{PollFd, PollFlags};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 use tokio_rustls::server::TlsStream;
-
-use crate::pulse::Pulse;
 
 /// How long a closed connection is read on. Closing it with unread bytes would make the client lose
 /// our last answer.
@@ -31,29 +26,9 @@ pub enum Wire {
 
 /// See the head of this file.
 pub struct Stream {
-    wire: Arc<Mutex<Wire>>,
-    pulse: Arc<Pulse>,
+    wire: Wire,
     has_ended: bool,
     linger: Option<Linger>,
-}
-
-/// See [`Stream::watch`].
-pub struct Watch(Arc<Mutex<Wire>>);
-
-impl Watch {
-    /// Whether the client has ended its side, or the connection has broken. Bytes that it sent
-    /// before and that are not read yet do not hide that.
-    pub fn has_ended(&self) -> bool {
-        let wire = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let stream = match &*wire {
-            Wire::Plain(stream) => stream,
-            Wire::Tls(stream) => stream.get_ref().0,
-        };
-        let mut polled = [PollFd::new(stream, PollFlags::RDHUP)];
-        let ended = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
-        let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        rustix::event::poll(&mut polled, Some(&at_once)).is_ok() && polled[0].revents().intersects(ended)
-    }
 }
 
 struct Linger {
@@ -63,22 +38,12 @@ struct Linger {
 
 impl Stream {
     /// Of an accepted connection.
-    pub fn new(wire: Wire, pulse: Arc<Pulse>) -> Self {
-        Self { wire: Arc::new(Mutex::new(wire)), pulse, has_ended: false, linger: None }
-    }
-
-    /// Looks after its other end while its bytes are not read.
-    pub fn watch(&self) -> Watch {
-        Watch(self.wire.clone())
-    }
-
-    /// Only the task of the connection takes it, so it is never waited for.
-    fn wire(&self) -> MutexGuard<'_, Wire> {
-        self.wire.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn new(wire: Wire) -> Self {
+        Self { wire, has_ended: false, linger: None }
     }
 
     fn poll_read_wire(&mut self, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match &mut *self.wire() {
+        match &mut self.wire {
             Wire::Plain(stream) => Pin::new(stream).poll_read(context, into),
             Wire::Tls(stream) => Pin::new(stream).poll_read(context, into),
         }
@@ -118,41 +83,43 @@ impl AsyncRead for Stream {
         ready!(self.poll_read_wire(context, into))?;
         if into.filled().len() == before {
             self.has_ended = true;
-        } else {
-            self.pulse.received(&into.filled()[before..]);
         }
         Poll::Ready(Ok(()))
     }
 }
 
 impl AsyncWrite for Stream {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match &mut *self.wire() {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.wire {
             Wire::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
             Wire::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
         }
     }
 
     fn poll_write_vectored(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match &mut *self.wire() {
+        match &mut self.wire {
             Wire::Plain(stream) => Pin::new(stream).poll_write_vectored(context, slices),
             Wire::Tls(stream) => Pin::new(stream).poll_write_vectored(context, slices),
         }
     }
 
     fn is_write_vectored(&self) -> bool {
-        match &*self.wire() {
+        match &self.wire {
             Wire::Plain(stream) => stream.is_write_vectored(),
             Wire::Tls(stream) => stream.is_write_vectored(),
         }
     }
 
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut *self.wire() {
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.wire {
             Wire::Plain(stream) => Pin::new(stream).poll_flush(context),
             Wire::Tls(stream) => Pin::new(stream).poll_flush(context),
         }
@@ -160,7 +127,7 @@ impl AsyncWrite for Stream {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.linger.is_none() {
-            match &mut *self.wire() {
+            match &mut self.wire {
                 Wire::Plain(stream) => ready!(Pin::new(stream).poll_shutdown(context))?,
                 Wire::Tls(stream) => ready!(Pin::new(stream).poll_shutdown(context))?,
             }

@@ -65,7 +65,7 @@ fn ten_thousand_idle_connections_take_little() {
     let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
     let held = lines.find_map(|line| line.unwrap().strip_prefix("held ").map(str::to_owned));
     assert_eq!(held, Some(count.to_string()), "the holder could not connect");
-    let open = || site.server.stats().number("connections");
+    let open = || site.metric("connections");
     let until = Instant::now() + Duration::from_secs(20);
     while open() < count && Instant::now() < until {
         std::thread::yield_now();

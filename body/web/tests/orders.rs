@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Site, parse, pattern, site};
-use pantler_web::{Keep, Misses, Order, StoreKind};
+use pantler_web::{Order, StoreKind};
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -17,13 +17,11 @@ fn forget(site: &Site, name: &str) {
 }
 
 /// Twelve files, eight clients, files forgotten all the time.
-fn serve(order: Order, store: StoreKind, misses: Misses) -> Site {
+fn serve(order: Order, store: StoreKind) -> Site {
     let site = site(|options| {
         options.order = order;
         options.store = store;
-        options.misses = misses;
         options.disk_reads = 3;
-        options.keep_bytes = 1 << 20;
     });
     let sizes = [1, 4096, 10_000, 300_000, 1 << 20, 2_500_000];
     for number in 0..12 {
@@ -62,44 +60,38 @@ fn serve(order: Order, store: StoreKind, misses: Misses) -> Site {
 fn settled(site: &Site) {
     let until = Instant::now() + Duration::from_secs(60);
     while Instant::now() < until {
-        let stats = site.server.stats();
-        if stats.lengths == Default::default() && stats.buffer_bytes == 0 {
+        let queues = ["line", "pending", "reading"];
+        let waiting = queues.map(|queue| site.metric(&format!("waiting{{queue=\"{queue}\"}}")));
+        if waiting == [0; 3] && site.metric("buffer_bytes") == 0 {
             return;
         }
         std::thread::yield_now();
     }
-    panic!("left: {:?}", site.server.stats());
+    panic!("left: {}", site.server.metrics());
 }
 
 #[test]
 fn fifo_serves() {
-    serve(Order::Fifo, StoreKind::Files, Misses::Oldest);
+    serve(Order::Fifo, StoreKind::Files);
 }
 
 #[test]
 fn truth_serves() {
-    let site = serve(Order::Truth, StoreKind::Files, Misses::Oldest);
-    let stats = site.server.stats();
-    assert!(stats.asked > 50 && stats.keep.is_some(), "{stats:?}");
-}
-
-#[test]
-fn the_most_wanted_is_read_first() {
-    serve(Order::Truth, StoreKind::Files, Misses::Wanted);
+    let site = serve(Order::Truth, StoreKind::Files);
+    assert!(site.metric("asked_total") > 50);
 }
 
 #[test]
 fn a_cache_of_our_own_serves_and_knows_exactly() {
-    let site = serve(Order::Truth, StoreKind::Cache(4 << 20), Misses::Oldest);
-    let stats = site.server.stats();
-    assert!(stats.number("at_once") > 20 && stats.number("reads") > 0, "{stats:?}");
-    assert!(stats.asked > 0 && stats.keep.is_none(), "its own steward keeps: {stats:?}");
+    let site = serve(Order::Truth, StoreKind::Cache(4 << 20));
+    assert!(site.metric("answers_at_once_total") > 20 && site.metric("reads_total") > 0);
+    assert!(site.metric("asked_total") > 0);
 }
 
 #[test]
 fn a_small_file_is_asked_about_once() {
     let site = site(|_| ());
-    let asked = || site.server.stats().asked;
+    let asked = || site.metric("asked_total");
     assert_eq!(site.get("/hello.txt").status, 200);
     let before = asked();
     for _ in 0..100 {
@@ -185,12 +177,12 @@ fn a_stop_is_bounded() {
 }
 
 #[test]
-fn who_connects_to_the_page_and_says_nothing_holds_up_no_stop() {
+fn a_silent_client_of_the_metrics_holds_up_no_stop() {
     let site = site(|options| {
-        options.admin = Some("127.0.0.1:0".parse().unwrap());
+        options.metrics = Some("127.0.0.1:0".parse().unwrap());
         options.limits.stop_time = Duration::from_secs(20);
     });
-    let address = site.server.admin().unwrap();
+    let address = site.server.metrics_address().unwrap();
     let _silent = std::net::TcpStream::connect(address).unwrap();
     // A later connection was answered, so this one was accepted.
     let mut stream = std::net::TcpStream::connect(address).unwrap();
@@ -200,137 +192,23 @@ fn who_connects_to_the_page_and_says_nothing_holds_up_no_stop() {
 }
 
 #[test]
-fn prometheus_and_the_page_say_how_it_goes() {
-    let site = site(|options| options.admin = Some("127.0.0.1:0".parse().unwrap()));
+fn prometheus_reads_how_it_goes() {
+    let site = site(|options| options.metrics = Some("127.0.0.1:0".parse().unwrap()));
     site.get("/hello.txt");
-    let ask = |path: &str| {
-        let mut stream = std::net::TcpStream::connect(site.server.admin().unwrap()).unwrap();
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).unwrap();
+    let ask = |method: &str, path: &str| {
+        let mut stream = std::net::TcpStream::connect(site.server.metrics_address().unwrap()).unwrap();
+        stream.write_all(format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
         parse(&answer, false).remove(0)
     };
-    let metrics = ask("/metrics").text();
+    let metrics = ask("GET", "/metrics").text();
     assert!(metrics.contains("pantler_web_answers_total{class=\"2xx\"} 1\n"), "{metrics}");
+    assert!(metrics.contains("# HELP pantler_web_answers Answers.\n# TYPE pantler_web_answers counter\n"));
     assert!(metrics.contains("pantler_web_wait_seconds_bucket{le=\"+Inf\"}"));
     for line in metrics.lines().filter(|line| !line.starts_with('#')) {
         let (_, value) = line.rsplit_once(' ').expect("name and value");
         assert!(value.parse::<f64>().is_ok(), "{line}");
     }
-    let state: serde_json::Value = serde_json::from_str(&ask("/state.json").text()).unwrap();
-    assert_eq!((&state["order"], &state["numbers"]["answers"]), (&"truth".into(), &1.into()));
-    let page = ask("/");
-    assert!(page.field("content-type").unwrap().starts_with("text/html"));
-    assert!(!page.text().contains("http://") && !page.text().contains("https://"), "nothing from elsewhere");
-    assert_eq!(ask("/nothing").status, 404);
-}
-
-#[test]
-fn the_page_is_told_to_nobody_who_asks_for_another_host() {
-    let site = site(|options| {
-        options.admin = Some("127.0.0.1:0".parse().unwrap());
-        options.admin_names = vec!["stats.example.org".to_owned()];
-    });
-    let admin = site.server.admin().unwrap();
-    let ask = |target: &str, fields: &str| {
-        let mut stream = std::net::TcpStream::connect(admin).unwrap();
-        stream.write_all(format!("GET {target} HTTP/1.1\r\n{fields}\r\n").as_bytes()).unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        parse(&answer, false).remove(0)
-    };
-    for target in ["/", "/metrics", "/state.json", "/nothing"] {
-        for host in ["evil.example", "evil.example:9090", "127.0.0.1.evil.example", ""] {
-            let answer = ask(target, &format!("Host: {host}\r\n"));
-            assert_eq!((answer.status, answer.text().as_str()), (421, "421 Misdirected Request\n"), "{host}");
-        }
-    }
-    assert_eq!(ask("/metrics", "").status, 400, "no host");
-    assert_eq!(ask("/metrics", "Host: localhost\r\nHost: evil.example\r\n").status, 400);
-    assert_eq!(ask("http://evil.example/metrics", "Host: localhost\r\n").status, 421);
-    let mut old = std::net::TcpStream::connect(admin).unwrap();
-    old.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
-    let mut answer = Vec::new();
-    old.read_to_end(&mut answer).unwrap();
-    assert_eq!(parse(&answer, false)[0].status, 200, "before there was such a field");
-    let own = admin.to_string();
-    for host in [own.as_str(), "127.0.0.1", "localhost:1", "[::1]", "10.9.8.7:80", "stats.example.org"] {
-        assert_eq!(ask("/metrics", &format!("Host: {host}\r\n")).status, 200, "{host}");
-    }
-    // Files are served by whatever name.
-    assert_eq!(site.get("/hello.txt").status, 200);
-}
-
-/// Bytes of these files that are in the page cache.
-fn cached(site: &Site, names: impl Iterator<Item = String>) -> u64 {
-    use std::os::fd::AsFd;
-    names
-        .map(|name| {
-            let file = File::open(site.path(&name)).unwrap();
-            let size = file.metadata().unwrap().len();
-            let pages = (0..size.div_ceil(4096)).map(|page| (page * 4096, size.min((page + 1) * 4096)));
-            pages
-                .filter(|(start, end)| pantler_kernel::pages::is_cached(file.as_fd(), *start, *end).unwrap())
-                .map(|(start, end)| end - start)
-                .sum::<u64>()
-        })
-        .sum()
-}
-
-#[test]
-fn what_is_popular_stays_and_the_rest_is_let_go() {
-    for keep in [Keep::Policy(pantler_policy::PolicyName::WTinyLfu.spec()), Keep::Kernel] {
-        let site = site(|options| {
-            options.keep = keep;
-            options.keep_bytes = 2 << 20;
-        });
-        let popular = |number| format!("popular{number}");
-        let rare = |number| format!("rare{number}");
-        for number in 0..5 {
-            std::fs::write(site.path(&popular(number)), pattern(200_000)).unwrap();
-        }
-        for number in 0..100 {
-            std::fs::write(site.path(&rare(number)), pattern(200_000)).unwrap();
-        }
-        let control = |number| format!("control{number}");
-        for number in 0..10 {
-            std::fs::write(site.path(&control(number)), pattern(200_000)).unwrap();
-        }
-        (0..5).for_each(|number| forget(&site, &popular(number)));
-        (0..100).for_each(|number| forget(&site, &rare(number)));
-        // Another program has read these before the server does.
-        (0..10).for_each(|number| drop(std::fs::read(site.path(&rare(number))).unwrap()));
-        // And these, of which the server knows nothing: what they lose, the machine is short of.
-        (0..10).for_each(|number| forget(&site, &control(number)));
-        (0..10).for_each(|number| drop(std::fs::read(site.path(&control(number))).unwrap()));
-        for round in 0..100 {
-            assert_eq!(site.get(&format!("/{}", popular(round % 5))).body, pattern(200_000));
-            assert_eq!(site.get(&format!("/{}", rare(round))).body, pattern(200_000));
-        }
-        settled(&site);
-        let left = || cached(&site, (10..100).map(rare));
-        // The size grows as long as the kernel evicts nothing: from 2 MB to 3 or 4 of the 18 that
-        // were requested. Dropped pages leave after the last client has its answer.
-        let until = Instant::now() + Duration::from_secs(10);
-        while keep != Keep::Kernel && left() >= 6_000_000 && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let let_go = site.server.stats().number("let_go_bytes");
-        let (others, kept, left) =
-            (cached(&site, (0..10).map(rare)), cached(&site, (0..5).map(popular)), left());
-        // Counted last: whatever the machine took back for others meanwhile, it took of these too.
-        let share = cached(&site, (0..10).map(control)) as f64 / 2e6 * 0.8;
-        let most = |bytes: u64, of: f64| bytes as f64 >= of * share;
-        assert!(most(others, 2e6), "{keep:?}: {others} bytes that another program has read, {share}");
-        assert!(most(kept, 1e6), "{keep:?}: {kept} bytes of what is popular, {share}");
-        match keep {
-            Keep::Kernel => {
-                assert_eq!(let_go, 0, "the kernel decides alone");
-                assert!(most(left, 18e6), "the kernel has room for all: {left} bytes, {share}");
-            }
-            Keep::Policy(_) => {
-                assert!(left < 6_000_000 && let_go > 10_000_000, "{left} bytes stay, {let_go} left")
-            }
-        }
-    }
+    assert_eq!((ask("GET", "/nothing").status, ask("POST", "/metrics").status), (404, 404));
 }

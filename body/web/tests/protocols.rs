@@ -104,11 +104,11 @@ fn who_says_nothing_over_tls_holds_up_no_stop() {
     std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
     let site = site(|options| {
         options.tls = Some(Tls { certificates, key });
-        options.limits.head_time = Duration::from_secs(600);
+        options.limits.idle_time = Duration::from_secs(600);
         options.limits.stop_time = Duration::from_secs(120);
     });
     let _silent = std::net::TcpStream::connect(site.address()).unwrap();
-    let is_open = || site.server.stats().number("connections") == 1;
+    let is_open = || site.metric("connections") == 1;
     let limit = Instant::now() + Duration::from_secs(60);
     while !is_open() {
         assert!(Instant::now() < limit, "it was never accepted");

@@ -41,7 +41,7 @@ fn methods_are_told_apart() {
 }
 
 #[test]
-fn directories_have_an_index_or_a_list_or_nothing() {
+fn directories_have_an_index_or_nothing() {
     let plain = site(|_| ());
     assert_eq!(plain.get("/d/").text(), "<p>index</p>");
     let moved = plain.get("/d?x=1");
@@ -56,11 +56,6 @@ fn directories_have_an_index_or_a_list_or_nothing() {
     assert_eq!((named.get("/plain/").text(), named.get("/d/").text()), ("a b".into(), "<p>index</p>".into()));
     fs::write(named.path("d/a b.txt"), "before").unwrap();
     assert_eq!(named.get("/d/").text(), "before", "the first name that is there");
-    let listing = site(|options| options.listing = true);
-    let page = listing.get("/plain/");
-    assert_eq!(page.field("content-type"), Some("text/html; charset=utf-8"));
-    assert!(page.text().contains("href=\"./a%20b.txt\""), "{}", page.text());
-    assert!(!listing.get("/").text().contains(".secret"));
 }
 
 #[test]
@@ -134,16 +129,7 @@ fn ranges_are_cut_out() {
     assert_eq!((beyond.status, beyond.field("content-range")), (416, Some("bytes */13")));
     assert_eq!(site.ask("HEAD", "/hello.txt", "Range: bytes=0-1\r\n").status, 200, "for GET only");
     let several = site.ask("GET", "/hello.txt", "Range: bytes=0-4,-2\r\n");
-    assert_eq!(several.status, 206);
-    let boundary =
-        several.field("content-type").unwrap().strip_prefix("multipart/byteranges; boundary=").unwrap();
-    let expected = format!(
-        "\r\n--{boundary}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Range: bytes 0-4/13\r\n\r\nhello\
-         \r\n--{boundary}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Range: bytes 11-12/13\r\n\r\nd\n\
-         \r\n--{boundary}--\r\n"
-    );
-    assert_eq!(several.text(), expected);
-    assert_eq!(several.field("content-length").unwrap(), expected.len().to_string());
+    assert_eq!((several.status, several.text().as_str()), (200, "hello, world\n"), "one range only");
 }
 
 #[test]
@@ -210,31 +196,22 @@ fn who_has_bytes_that_could_have_changed_without_showing_it_gets_them_again() {
 #[test]
 fn the_log_says_what_was_asked() {
     let log = tempfile::NamedTempFile::new().unwrap();
-    let file = Some(log.path().to_owned());
-    let site = site(|options| {
-        options.log = Some(pantler_web::AccessLog { file, format: pantler_web::LogFormat::Json });
-    });
+    let file = pantler_web::AccessLog::File(log.path().to_owned());
+    let site = site(|options| options.log = Some(file));
     site.ask("GET", "/hello.txt?q=%22", "User-Agent: x\r\n");
     site.get("/nothing");
     assert!(site.server.stop());
     let text = fs::read_to_string(log.path()).unwrap();
-    let lines: Vec<serde_json::Value> =
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines.len(), 2);
-    assert_eq!(
-        (&lines[0]["status"], &lines[0]["bytes"], &lines[0]["whole"]),
-        (&200.into(), &13.into(), &true.into())
-    );
-    assert_eq!((&lines[0]["agent"], &lines[1]["status"]), (&"x".into(), &404.into()));
+    let ends: Vec<&str> = text.lines().map(|line| line.split_once("] ").unwrap().1).collect();
+    let first = r#""GET /hello.txt?q=%22 HTTP/1.1" 200 13 "-" "x""#;
+    assert_eq!(ends, [first, r#""GET /nothing HTTP/1.1" 404 14 "-" "-""#]);
 }
 
 #[test]
 fn what_is_no_request_is_logged_and_counted() {
     let log = tempfile::NamedTempFile::new().unwrap();
-    let file = Some(log.path().to_owned());
-    let site = site(|options| {
-        options.log = Some(pantler_web::AccessLog { file, format: pantler_web::LogFormat::Combined });
-    });
+    let file = pantler_web::AccessLog::File(log.path().to_owned());
+    let site = site(|options| options.log = Some(file));
     let huge = format!("GET /hello.txt HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "a".repeat(100_000));
     for (bytes, status) in [("what is this\r\n\r\n", "400"), (&huge, "431")] {
         let answer = String::from_utf8(site.raw(bytes.as_bytes())).unwrap();
@@ -244,11 +221,10 @@ fn what_is_no_request_is_logged_and_counted() {
     site.raw(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x04\x08\x00\x00\x00\x00\x00\x00\x00\x00\x00");
     // A client that leaves in the middle of a request has sent nothing malformed.
     site.raw(b"GET /hello.txt HT");
-    let number = |name| site.server.stats().number(name);
     pantler_rig::eventually("all three are counted", || {
-        number("malformed") >= 3 && number("connections") == 0
+        site.metric("malformed_total") >= 3 && site.metric("connections") == 0
     });
-    assert_eq!((number("malformed"), number("answers")), (3, 2));
+    assert_eq!((site.metric("malformed_total"), site.metric("answers_total{class=\"4xx\"}")), (3, 2));
     assert!(site.server.stop());
     let text = fs::read_to_string(log.path()).unwrap();
     let ends: Vec<&str> = text.lines().map(|line| line.split_once("] ").unwrap().1).collect();

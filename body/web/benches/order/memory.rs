@@ -31,7 +31,7 @@ impl Bench {
                 let nginx = Rival::Nginx { aio: false };
                 rivals.push((nginx, nginx.name()));
             }
-            rivals.extend([Rival::OWN, Rival::KERNEL].map(|rival| (rival, rival.name())));
+            rivals.push((Rival::OWN, Rival::OWN.name()));
             rivals.push((Rival::FIFO, "fifo, again".to_owned()));
             let servers: Vec<Running> = rivals
                 .iter()
@@ -103,10 +103,6 @@ impl Bench {
             );
         };
         bar("fifo", ratio(own, fifo), fifo_bar);
-        if let Some(other) = at(Rival::KERNEL) {
-            let what = format!("in memory, {name}: {}, answers/s against fifo", Rival::KERNEL.name());
-            self.bars.at_least(&what, ratio(other, fifo), 0.85);
-        }
         if let Some(nginx) = at(Rival::Nginx { aio: false }) {
             bar("nginx, sendfile", ratio(own, nginx), nginx_bar);
         }

@@ -28,8 +28,6 @@ pub(super) struct ReadTask {
     pub(super) id: GroupId,
     pub(super) wish: Wish,
     pub(super) file: Arc<Opened>,
-    /// Whether a request had a turn for it and found it missing.
-    pub(super) is_warming: bool,
 }
 
 /// What [`Queues::next`] found to do.
@@ -72,12 +70,12 @@ impl Queues {
     }
 
     /// The next thing to do now. Ask until there is none.
-    pub(super) fn next(&mut self, now: Duration) -> Option<Next> {
-        Some(match self.scheduler.next(now)? {
+    pub(super) fn next(&mut self) -> Option<Next> {
+        Some(match self.scheduler.next()? {
             Work::Turn(ticket) => Next::Turn(self.take(ticket).notify),
-            Work::Read { id, wish, oldest, is_warming } => {
+            Work::Read { id, wish, oldest } => {
                 let waiter = self.waiters.get(&oldest).expect("K1: a ticket of a group has a waiter");
-                self.reads.push_back(ReadTask { id, wish, file: waiter.file.clone(), is_warming });
+                self.reads.push_back(ReadTask { id, wish, file: waiter.file.clone() });
                 Next::Read
             }
         })

@@ -1,10 +1,10 @@
-//! The scheduler against a naive twin, and against a disk in virtual time.
+//! The scheduler against a naive twin.
 
 use super::*;
 use proptest::prelude::*;
 
-fn options(in_order: bool, misses: Misses) -> Options {
-    Options { in_order, merge: !in_order, reads_max: 2, age_cap: ms(100), misses }
+fn options(in_order: bool) -> Options {
+    Options { in_order, reads_max: 2 }
 }
 
 fn ms(count: u64) -> Duration {
@@ -30,29 +30,30 @@ fn read(work: Option<Work>) -> (GroupId, Wish) {
 }
 
 #[test]
-fn what_is_believed_goes_first_and_comes_back_warming() {
-    let mut scheduler = Scheduler::new(options(false, Misses::Oldest));
-    let cold = wait(scheduler.arrive(ms(0), wish(1), false));
-    assert_eq!(scheduler.arrive(ms(1), wish(2), true), Arrival::Turn);
-    let warming = scheduler.missed(ms(1), wish(2));
-    let (first, what) = read(scheduler.next(ms(2)));
-    assert_eq!(what, wish(2), "what was believed is read before what is older and cold");
-    let (second, _) = read(scheduler.next(ms(2)));
-    assert_eq!(scheduler.next(ms(2)), None, "Q2: two reads at a time");
-    assert_eq!(scheduler.done(first), [warming]);
+fn what_is_cached_goes_first_and_what_was_not_there_goes_by_its_age() {
+    let mut scheduler = Scheduler::new(options(false));
+    let cold = wait(scheduler.arrive(ms(1), wish(1), false));
+    assert_eq!(scheduler.arrive(ms(0), wish(2), true), Arrival::Turn);
+    let missed = scheduler.missed(ms(0), wish(2));
+    let (first, what) = read(scheduler.next());
+    assert_eq!(what, wish(2), "it came before the other");
+    let (second, _) = read(scheduler.next());
+    wait(scheduler.arrive(ms(2), wish(3), false));
+    assert_eq!(scheduler.next(), None, "Q2: two reads at a time");
+    assert_eq!(scheduler.done(first), [missed]);
     assert_eq!(scheduler.done(second), [cold]);
     scheduler.validate();
 }
 
 #[test]
 fn misses_of_one_piece_are_read_once() {
-    let mut scheduler = Scheduler::new(options(false, Misses::Oldest));
+    let mut scheduler = Scheduler::new(options(false));
     let tickets: Vec<Ticket> = (0..5).map(|at| wait(scheduler.arrive(ms(at), wish(7), false))).collect();
-    let (id, _) = read(scheduler.next(ms(5)));
+    let (id, _) = read(scheduler.next());
     let late = wait(scheduler.arrive(ms(6), wish(7), false));
-    assert_eq!(scheduler.next(ms(6)), None, "it is being read");
+    assert_eq!(scheduler.next(), None, "it is being read");
     let outside = wait(scheduler.arrive(ms(6), Wish { end: 8192, ..wish(7) }, false));
-    let (other, what) = read(scheduler.next(ms(6)));
+    let (other, what) = read(scheduler.next());
     assert_eq!(what.end, 8192, "more than is being read needs a read of its own");
     assert_eq!(scheduler.done(id), [&tickets[..], &[late]].concat());
     assert_eq!(scheduler.done(other), [outside]);
@@ -60,32 +61,16 @@ fn misses_of_one_piece_are_read_once() {
 }
 
 #[test]
-fn the_most_wanted_waits_for_the_overdue() {
-    let mut scheduler = Scheduler::new(Options { reads_max: 1, ..options(false, Misses::Wanted) });
-    wait(scheduler.arrive(ms(0), wish(1), false));
-    for at in 1..4 {
-        wait(scheduler.arrive(ms(at), wish(2), false));
-    }
-    let (id, what) = read(scheduler.next(ms(10)));
-    assert_eq!(what, wish(2));
-    scheduler.done(id);
-    for at in 11..15 {
-        wait(scheduler.arrive(ms(at), wish(3), false));
-    }
-    assert_eq!(read(scheduler.next(ms(50))).1, wish(1), "Q3: half of the cap");
-}
-
-#[test]
 fn in_order_the_head_holds_up_the_line() {
-    let mut scheduler = Scheduler::new(options(true, Misses::Oldest));
+    let mut scheduler = Scheduler::new(options(true));
     assert_eq!(scheduler.arrive(ms(0), wish(1), true), Arrival::Turn);
     assert_eq!(scheduler.arrive(ms(1), wish(2), true), Arrival::Turn);
     let third = wait(scheduler.arrive(ms(2), wish(3), true));
     scheduler.missed(ms(0), wish(1));
-    let (id, _) = read(scheduler.next(ms(3)));
-    assert_eq!(scheduler.next(ms(3)), None, "both turns are taken");
+    let (id, _) = read(scheduler.next());
+    assert_eq!(scheduler.next(), None, "both turns are taken");
     scheduler.leave();
-    assert_eq!(scheduler.next(ms(4)), Some(Work::Turn(third)));
+    assert_eq!(scheduler.next(), Some(Work::Turn(third)));
     scheduler.done(id);
     scheduler.leave();
     scheduler.validate();
@@ -99,7 +84,7 @@ struct Twin {
     line: Vec<Ticket>,
     turns: u32,
     waiting: Vec<(Duration, Ticket, GroupId)>,
-    pending: Vec<(GroupId, Wish, bool)>,
+    pending: Vec<(GroupId, Wish)>,
     reading: Vec<(GroupId, Wish)>,
 }
 
@@ -108,59 +93,35 @@ impl Twin {
         self.waiting.iter().filter(|(.., group)| *group == id).map(|(since, ..)| *since).min().unwrap()
     }
 
-    fn worth(&self, id: GroupId) -> usize {
-        self.waiting.iter().filter(|(.., group)| *group == id).count()
-    }
-
-    fn join(&mut self, since: Duration, wish: Wish, warming: bool, ticket: Ticket) {
-        let merge = self.options.merge;
-        let key = (wish.file, wish.start / WINDOW_BYTES);
+    fn join(&mut self, since: Duration, wish: Wish, ticket: Ticket) {
+        let merge = !self.options.in_order;
         if let Some((id, _)) = self.reading.iter().rev().find(|(_, other)| merge && other.holds(wish)) {
             self.waiting.push((since, ticket, *id));
-        } else if let Some(group) = self.pending.iter_mut().find(|(_, other, _)| merge && other.key() == key)
+        } else if let Some(group) =
+            self.pending.iter_mut().find(|(_, other)| merge && other.key() == wish.key())
         {
             group.1.start = group.1.start.min(wish.start);
             group.1.end = group.1.end.max(wish.end);
-            group.2 |= warming;
             self.waiting.push((since, ticket, group.0));
         } else {
-            self.pending.push((ticket + 1, wish, warming));
+            self.pending.push((ticket + 1, wish));
             self.waiting.push((since, ticket, ticket + 1));
         }
     }
 
-    fn next(&mut self, now: Duration) -> Option<Work> {
-        if self.turns < self.options.reads_max && !self.line.is_empty() {
+    fn next(&mut self) -> Option<Work> {
+        if self.options.in_order && self.turns < self.options.reads_max && !self.line.is_empty() {
             self.turns += 1;
             return Some(Work::Turn(self.line.remove(0)));
         }
-        self.next_read(now)
-    }
-
-    fn next_read(&mut self, now: Duration) -> Option<Work> {
         if self.reading.len() as u32 >= self.options.reads_max {
             return None;
         }
-        let overdue = self.options.age_cap / 2;
-        let rank = |(id, _, warming): &&(GroupId, Wish, bool)| {
-            let since = self.since(*id);
-            let is_overdue = now.saturating_sub(since) >= overdue || self.options.in_order;
-            let class = if is_overdue {
-                0
-            } else if *warming {
-                1
-            } else {
-                2
-            };
-            let wanted = class == 2 && self.options.misses == Misses::Wanted;
-            let worth = if wanted { self.worth(*id) } else { 0 };
-            (class, Reverse(worth), since, *id)
-        };
-        let (id, wish, is_warming) = *self.pending.iter().min_by_key(rank)?;
+        let (id, wish) = *self.pending.iter().min_by_key(|(id, _)| (self.since(*id), *id))?;
         self.pending.retain(|group| group.0 != id);
         self.reading.push((id, wish));
         let oldest = self.waiting.iter().filter(|w| w.2 == id).map(|w| (w.0, w.1)).min().unwrap().1;
-        Some(Work::Read { id, wish, oldest, is_warming })
+        Some(Work::Read { id, wish, oldest })
     }
 
     fn done(&mut self, id: GroupId) -> Vec<Ticket> {
@@ -221,7 +182,7 @@ fn same_as_twin(options: Options, steps: Vec<Step>) {
                     Arrival::Wait(ticket) if options.in_order => twin.line.push(ticket),
                     Arrival::Wait(ticket) => {
                         assert!(!is_cached);
-                        twin.join(now, wish, false, ticket);
+                        twin.join(now, wish, ticket);
                     }
                 }
             }
@@ -234,7 +195,7 @@ fn same_as_twin(options: Options, steps: Vec<Step>) {
                 turns -= 1;
                 let since = now.saturating_sub(ms(ago));
                 let ticket = scheduler.missed(since, wish(file));
-                twin.join(since, wish(file), true, ticket);
+                twin.join(since, wish(file), ticket);
             }
             Step::Cancel { which } => {
                 let all: Vec<Ticket> =
@@ -254,8 +215,8 @@ fn same_as_twin(options: Options, steps: Vec<Step>) {
                 }
             }
             Step::Next => {
-                let work = scheduler.next(now);
-                assert_eq!(work, twin.next(now));
+                let work = scheduler.next();
+                assert_eq!(work, twin.next());
                 turns += u32::from(matches!(work, Some(Work::Turn(_))));
             }
             Step::Done { which } => {
@@ -268,7 +229,7 @@ fn same_as_twin(options: Options, steps: Vec<Step>) {
         scheduler.validate();
         let lengths = scheduler.lengths();
         assert_eq!(lengths.line, twin.line.len());
-        assert_eq!(lengths.cold + lengths.warming + lengths.reading, twin.waiting.len());
+        assert_eq!(lengths.pending + lengths.reading, twin.waiting.len());
         let oldest = twin.pending.iter().map(|group| twin.since(group.0));
         assert!(options.in_order || scheduler.oldest() == oldest.min());
     }
@@ -276,147 +237,12 @@ fn same_as_twin(options: Options, steps: Vec<Step>) {
 
 proptest! {
     #[test]
-    fn believing_is_as_the_twin(steps in prop::collection::vec(step(), 1..120), wanted in any::<bool>(), reads in 1..4u32) {
-        let misses = if wanted { Misses::Wanted } else { Misses::Oldest };
-        same_as_twin(Options { reads_max: reads, ..options(false, misses) }, steps);
+    fn cached_first_is_as_the_twin(steps in prop::collection::vec(step(), 1..120), reads_max in 1..4u32) {
+        same_as_twin(Options { reads_max, ..options(false) }, steps);
     }
 
     #[test]
-    fn in_order_is_as_the_twin(steps in prop::collection::vec(step(), 1..120), reads in 1..4u32) {
-        same_as_twin(Options { reads_max: reads, ..options(true, Misses::Oldest) }, steps);
+    fn in_order_is_as_the_twin(steps in prop::collection::vec(step(), 1..120), reads_max in 1..4u32) {
+        same_as_twin(Options { reads_max, ..options(true) }, steps);
     }
-
-    /// However slow the disk is: a request that has waited for half of the cap is read before all
-    /// later ones. That is all that the cap promises by itself.
-    #[test]
-    fn after_half_of_the_cap_nobody_is_overtaken(
-        arrivals in prop::collection::vec((0..60u64, 0..40u64, prop_oneof![3 => Just(true), 1 => Just(false)]), 50..300),
-        wanted in any::<bool>(),
-        took in 1..500u64,
-    ) {
-        let misses = if wanted { Misses::Wanted } else { Misses::Oldest };
-        let mut scheduler = Scheduler::new(options(false, misses));
-        let half = scheduler.options().age_cap / 2;
-        let mut ends: VecDeque<(Duration, GroupId)> = VecDeque::new();
-        let mut pending: HashMap<Ticket, Duration> = HashMap::new();
-        let (mut now, mut overdue) = (ms(0), 0);
-        let last = (ms(u64::MAX / 2_000_000_000), 0, false);
-        for (due, file, wrong) in arrivals
-            .into_iter()
-            .scan(ms(0), |due, (gap, file, wrong)| { *due += ms(gap); Some((*due, file, wrong)) })
-            .chain([last])
-        {
-            while let Some(&(end, id)) = ends.front().filter(|(end, _)| *end <= due) {
-                now = now.max(end);
-                ends.pop_front();
-                for ticket in scheduler.done(id) {
-                    pending.remove(&ticket);
-                }
-                begin(&mut scheduler, now, ms(took), &mut ends, &mut pending, half, &mut overdue)?;
-            }
-            if due == last.0 { break }
-            now = now.max(due);
-            let ticket = match scheduler.arrive(now, wish(file), wrong) {
-                Arrival::Turn => scheduler.missed(now, wish(file)),
-                other => wait(other),
-            };
-            // A request that joins a read that is under way waits for no other.
-            if !ends.iter().any(|(_, id)| scheduler.tickets(*id).any(|other| other == ticket)) {
-                pending.insert(ticket, now);
-            }
-            begin(&mut scheduler, now, ms(took), &mut ends, &mut pending, half, &mut overdue)?;
-        }
-        prop_assert!(pending.is_empty(), "all were served");
-        prop_assert!(took < 400 || overdue > 0, "with a disk that slow a request waits for long");
-    }
-
-    /// Requests keep finding nothing, faster than the disk reads, and popular files keep being
-    /// requested: with a disk that reads in half of the cap what waits, no wait is longer than the
-    /// cap.
-    #[test]
-    fn nobody_waits_beyond_the_cap(
-        kinds in prop::collection::vec((prop::bool::weighted(0.9), prop::bool::weighted(0.95)), 50..270),
-        wanted in any::<bool>(),
-    ) {
-        let misses = if wanted { Misses::Wanted } else { Misses::Oldest };
-        let longest = longest_wait(options(false, misses), &kinds);
-        prop_assert!(longest <= ms(100), "a request waited {longest:?}");
-    }
-}
-
-/// The same arrivals with and without a cap that matters: a missing piece waits for all warming
-/// ones, unless it is old.
-#[test]
-fn without_the_cap_somebody_waits_longer() {
-    // The one that is believed missing finds others waiting.
-    let kinds: Vec<(bool, bool)> = (0..270).map(|at| (true, at != 10)).collect();
-    for misses in [Misses::Oldest, Misses::Wanted] {
-        let capped = options(false, misses);
-        let longest = longest_wait(capped, &kinds);
-        assert!(longest <= ms(100), "{longest:?}");
-        let longest = longest_wait(Options { age_cap: ms(3_600_000), ..capped }, &kinds);
-        assert!(longest > ms(120), "{longest:?}");
-    }
-}
-
-/// Plays arrivals, three in a millisecond, to a disk that reads two pieces in a millisecond: at
-/// most ninety ever wait, as there are 270 arrivals at most. Each wishes for a new file or the one
-/// before, and is believed there, wrongly, or is not.
-fn longest_wait(options: Options, kinds: &[(bool, bool)]) -> Duration {
-    assert!(kinds.len() <= 270 && options.reads_max == 2);
-    let mut scheduler = Scheduler::new(options);
-    let mut ends: VecDeque<(Duration, GroupId)> = VecDeque::new();
-    let mut since: HashMap<Ticket, Duration> = HashMap::new();
-    let mut longest = ms(0);
-    let mut file = 0;
-    for at in 0.. {
-        let (now, arrival) = (ms(at) / 3, kinds.get(at as usize));
-        if let Some((is_new, wrong)) = arrival {
-            file += u64::from(*is_new);
-            let ticket = match scheduler.arrive(now, wish(file), *wrong) {
-                Arrival::Turn => scheduler.missed(now, wish(file)),
-                other => wait(other),
-            };
-            since.insert(ticket, now);
-        }
-        while let Some((_, id)) = ends.pop_front_if(|(end, _)| *end <= now) {
-            for ticket in scheduler.done(id) {
-                longest = longest.max(now - since.remove(&ticket).expect("somebody who waited"));
-            }
-        }
-        while let Some(work) = scheduler.next(now) {
-            let Work::Read { id, .. } = work else { panic!("out of order no turn is waited for") };
-            ends.push_back((now + ms(1), id));
-        }
-        if arrival.is_none() && since.is_empty() {
-            return longest;
-        }
-    }
-    unreachable!("all are served")
-}
-
-/// Begins all reads that may begin; each is of a request that came no later than the overdue ones.
-fn begin(
-    scheduler: &mut Scheduler,
-    now: Duration,
-    took: Duration,
-    ends: &mut VecDeque<(Duration, GroupId)>,
-    pending: &mut HashMap<Ticket, Duration>,
-    half: Duration,
-    overdue: &mut u32,
-) -> Result<(), TestCaseError> {
-    while let Some(work) = scheduler.next(now) {
-        let Work::Read { id, oldest, .. } = work else { continue };
-        let since = pending[&oldest];
-        let late = pending.values().filter(|other| now - **other >= half).min();
-        if let Some(late) = late {
-            *overdue += 1;
-            prop_assert!(since <= *late, "{since:?} went before {late:?} at {now:?}");
-        }
-        for ticket in scheduler.tickets(id) {
-            pending.remove(&ticket);
-        }
-        ends.push_back((now + took, id));
-    }
-    Ok(())
 }

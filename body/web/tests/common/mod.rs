@@ -66,6 +66,15 @@ pub fn site(change: impl FnOnce(&mut Options)) -> Site {
     Site { folder, server, tls: None }
 }
 
+/// The value of a metric, by its name without `pantler_web_`.
+pub fn metric(server: &Server, name: &str) -> u64 {
+    let text = server.metrics();
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix("pantler_web_")?.strip_prefix(name)?.strip_prefix(' '));
+    value.unwrap_or_else(|| panic!("no {name} in {text}")).parse::<f64>().unwrap() as u64
+}
+
 /// Bytes that tell their offset.
 pub fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at / 251 + at) as u8).collect()
@@ -105,6 +114,11 @@ impl Site {
 
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
+    }
+
+    /// The value of a metric, by its name without `pantler_web_`.
+    pub fn metric(&self, name: &str) -> u64 {
+        metric(&self.server, name)
     }
 
     pub fn connect(&self) -> TcpStream {
