@@ -132,9 +132,6 @@ pub struct Tiers {
     /// File with a secret that all mounts of the tier know, and the tier does not
     #[arg(long = "tier-secret-file", value_name = "FILE")]
     pub secret_file: Option<PathBuf>,
-    /// What blocks are protected with there: checksum; with a secret mac or encrypt
-    #[arg(long = "tier-protect", value_name = "HOW", value_parser = ["checksum", "mac", "encrypt"])]
-    pub protect: Option<String>,
     /// Certificate of the authority to trust with rediss:, in PEM
     #[arg(long = "tier-authority", value_name = "FILE")]
     pub authority: Option<PathBuf>,
@@ -253,7 +250,6 @@ struct TierWish {
     passwords: PasswordFiles,
     index: Option<Size>,
     secret_file: Option<PathBuf>,
-    protect: Option<String>,
     authority: Option<PathBuf>,
     origin_name: Option<String>,
 }
@@ -277,7 +273,6 @@ impl TierWish {
             passwords,
             index: arguments.index,
             secret_file: absolute(&arguments.secret_file)?,
-            protect: arguments.protect.clone(),
             authority: absolute(&arguments.authority)?,
             origin_name: arguments.origin_name.clone(),
         })
@@ -316,28 +311,15 @@ impl TierWish {
             authority: self.authority.clone(),
             origin_name: self.origin_name.clone(),
             index_bytes_max: self.index.map(|size| size.bytes()),
-            seal: seal(self.protect.as_deref(), self.secret_file.as_deref())?,
+            seal: seal(self.secret_file.as_deref())?,
         })
     }
 }
 
-/// How blocks are protected, by `--tier-protect` and `--tier-secret-file`.
-fn seal(protect: Option<&str>, secret_file: Option<&Path>) -> Result<Seal, ControlError> {
-    let secret = match secret_file {
-        Some(file) => Some(Secret::new(read_secret_file(file).map_err(refused)?.as_bytes())),
-        None => None,
-    };
-    let refuse = |how: &str, what: &str| {
-        let text = format!("--tier-protect {how}: expected {what}--tier-secret-file with it");
-        Err(ControlError::invalid(text))
-    };
-    match (protect, secret) {
-        (None | Some("checksum"), None) => Ok(Seal::Checksum),
-        (None | Some("encrypt"), Some(secret)) => Ok(Seal::Encrypted(secret)),
-        (Some("mac"), Some(secret)) => Ok(Seal::Authenticated(secret)),
-        (Some(how), None) => refuse(how, ""),
-        (Some(how), Some(_)) => refuse(how, "no "),
-    }
+/// How blocks are protected, by `--tier-secret-file`.
+fn seal(secret_file: Option<&Path>) -> Result<Seal, ControlError> {
+    let Some(file) = secret_file else { return Ok(Seal::Checksum) };
+    Ok(Seal::Encrypted(Secret::new(read_secret_file(file).map_err(refused)?.as_bytes())))
 }
 
 impl Wish {

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use pantler_control::Size;
 use pantler_tier::read_secret;
-use pantler_tier::serve::{ServeOptions, Server};
+use pantler_tier_server::{ServeOptions, Server};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::net::SocketAddr;

@@ -517,7 +517,7 @@ fn a_mount_with_tiers_shows_them_and_refuses_what_makes_no_sense() {
         format!("redis://127.0.0.1:{},1G", silent.local_addr().unwrap().port()),
     );
     let without = ["--tier", absent.as_str(), "--tier-missing", "without"];
-    let unprotected = ["--tier", absent.as_str(), "--tier-protect", "mac"];
+    let secretless = ["--tier", absent.as_str(), "--tier-secret-file", "/nowhere"];
     let large = place.folder.path().join("large");
     let (large_ssd, room) =
         (format!("ssd:{},1000T", large.display()), format!("ssd:{}/in,100T", large.display()));
@@ -539,7 +539,7 @@ fn a_mount_with_tiers_shows_them_and_refuses_what_makes_no_sense() {
         (vec!["--tier", "redis://127.0.0.1:1,1000T"], 2),
         (without[..2].to_vec(), 1),
         (vec!["--tier", &mute], 1),
-        (unprotected.to_vec(), 2),
+        (secretless.to_vec(), 1),
     ];
     for (words, status) in cases {
         let output = place.pantler(&[&["mount", &origin, &point], &words[..]].concat());
@@ -571,17 +571,11 @@ fn a_mount_with_tiers_shows_them_and_refuses_what_makes_no_sense() {
 #[test]
 fn a_tier_server_says_where_it_listens_and_ends_in_order() {
     let Some(place) = Place::new() else { return };
-    let start = |more: &[&str]| {
-        let words = ["tier", "serve", "--json", "--listen", "127.0.0.1:0", "--memory", "4M"];
-        let mut child = place.command(&[&words, more].concat()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line)
-            .unwrap();
-        (child, line)
-    };
-    let (child, line) = start(&["--origin", &place.origin().display().to_string(), "--origin-wait", "5000"]);
-    let mut server = End(child);
-    assert!(line.contains(&format!("\"origin\":\"{}", place.origin().display())), "{line}");
+    let words = ["tier", "serve", "--json", "--listen", "127.0.0.1:0", "--memory", "4M"];
+    let mut server = End(place.command(&words).stdout(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(server.0.stdout.take().unwrap()), &mut line)
+        .unwrap();
     let port = line.split("127.0.0.1:").nth(1).and_then(|rest| rest.split('"').next()).unwrap().to_owned();
     let tier = format!("redis://127.0.0.1:{port},4M");
     place.mount(&["--tier", &tier]);
@@ -595,10 +589,7 @@ fn a_tier_server_says_where_it_listens_and_ends_in_order() {
         &["--memory", "1K"][..],
         &["--memory", "900000G"],
         &["--password-file", "/nowhere"],
-        &["--origin", "/nowhere"],
-        &["--origin", "ftp://host/"],
-        &["--origin", "/tmp", "--origin-readers", "0"],
-        &["--origin", "/tmp", "--origin-protect", "mac"],
+        &["--clients", "0"],
     ];
     for words in refused {
         let mut all = vec!["tier", "serve", "--json", "--listen", "127.0.0.1:0"];

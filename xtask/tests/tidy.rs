@@ -155,6 +155,7 @@ const ROWS: &[&[&str]] = &[
     &["cli"],
     &["lab/sim"],
     &["lab/dust", "lab/trace"],
+    &["serve/tier-server"],
     &["body/steer", "body/mount", "body/web"],
     &["body/cache"],
     &["host/tier", "host/control"],

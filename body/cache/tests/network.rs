@@ -12,8 +12,8 @@ use pantler_rig::{Net, command_bytes};
 use pantler_sim::tiers::{Protocol, UlcClients};
 use pantler_steward::placement::{Client, Order, Passing, Sizes, Step, Tier as Level};
 use pantler_steward::{FileId, OwnerId};
-use pantler_tier::serve::{ServeOptions, Server};
 use pantler_tier::{Place, RemoteOptions, RemoteTier, Seal, Stem, Tier};
+use pantler_tier_server::{ServeOptions, Server};
 
 const BLOCK: usize = 64 << 10;
 const CLIENTS: usize = 3;

@@ -49,7 +49,6 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(options: MountOptions) -> Result<Self, MountError> {
         options.check()?;
-        let options = MountOptions { interpose: options.interposed(), ..options };
         let origin = Origin::open(&options.origin)?.avoiding_mounts();
         let options = MountOptions { read_only: options.read_only || options.origin.is_store(), ..options };
         let opened = tiers::open(&options)?;

@@ -86,7 +86,7 @@ pub use control::{Call, CallError};
 pub use error::MountError;
 pub use mount::{Mount, Mounted, MountedCounters};
 pub use options::{Interpose, MountOptions, OwnerBy, WINDOW_MAX, default_cache_bytes};
-pub use pantler_origin::{Credentials, DiskModel, Place, StoreAddress, StoreOptions};
+pub use pantler_origin::{Credentials, Place, StoreAddress, StoreOptions};
 pub use pantler_steward::Lookahead;
 pub use pantler_steward::scheduling::Order;
 pub use tiers::{TierMissing, TierOptions};

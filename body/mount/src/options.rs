@@ -7,7 +7,7 @@ use std::time::Duration;
 use pantler_cache::CacheError;
 use pantler_control::{ControlError, OwnerSelector};
 use pantler_kernel::memory::Limit;
-use pantler_origin::{DiskModel, OpenFile, Place, SimulatedDisk, Source};
+use pantler_origin::{OpenFile, Place, Source};
 use pantler_steward::scheduling::Order;
 use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation, Spec};
 
@@ -95,10 +95,7 @@ pub struct MountOptions {
     pub log: u32,
     /// Where blocks go that leave the cache, and are looked for before the origin.
     pub tiers: TierOptions,
-    /// Makes the origin as slow as such a disk would be. What is measured then is simulated
-    /// latency.
-    pub simulate_disk: Option<DiskModel>,
-    /// See [`Interpose`]. Before `simulate_disk`.
+    /// See [`Interpose`].
     pub interpose: Option<Interpose>,
 }
 
@@ -172,7 +169,6 @@ impl MountOptions {
             allow_other: rustix::process::geteuid().is_root() && !origin.is_store(),
             read_only: false,
             log: 0,
-            simulate_disk: None,
             tiers: TierOptions::default(),
             interpose: None,
             origin,
@@ -183,13 +179,6 @@ impl MountOptions {
     /// itself.
     pub fn suitable_threads(&self) -> usize {
         default_threads(&self.origin, self.cache_bytes, self.block_bytes)
-    }
-
-    /// What stands before the files of the origin.
-    pub(crate) fn interposed(&self) -> Option<Interpose> {
-        let disk = self.simulate_disk.map(SimulatedDisk::new).map(Arc::new);
-        let slowed = disk.map(|disk| Arc::new(move |file| disk.source(file)) as Interpose);
-        self.interpose.clone().or(slowed)
     }
 
     pub(crate) fn check(&self) -> Result<(), MountError> {

@@ -17,7 +17,7 @@ use common::{Fixture, cannot_mount, eventually, pattern, quote, shell};
 use pantler_control::Speaker;
 use pantler_mount::{Lookahead, Mount, MountError, MountOptions, Place, StoreOptions};
 use pantler_tier::Place as TierPlace;
-use pantler_tier::serve::{ServeOptions, Server};
+use pantler_tier_server::{ServeOptions, Server};
 use s3::{Fault, Shop};
 
 const BLOCK: usize = 64 << 10;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use common::{Fixture, cannot_mount, detach, eventually, must, open_to_all, shell, skip};
 use pantler_mount::MountOptions;
 use pantler_tier::Place;
-use pantler_tier::serve::{ServeOptions, Server};
+use pantler_tier_server::{ServeOptions, Server};
 
 const BLOCK: usize = 64 << 10;
 const BYTES: usize = 4 * BLOCK;

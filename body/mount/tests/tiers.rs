@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use common::{Fixture, cannot_mount, eventually, pattern};
 use pantler_mount::{Mount, MountOptions};
 use pantler_rig::Net;
-use pantler_tier::serve::{ServeOptions, Server};
 use pantler_tier::{Place, Seal, Secret};
+use pantler_tier_server::{ServeOptions, Server};
 
 const BLOCK: usize = 64 << 10;
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -7,12 +7,11 @@
 //! * [`Directory`], [`LocalNode`], [`LocalFile`]: a directory of this machine, seen through handles
 //!   that name inodes, never paths; files are read past the kernel's page cache where that can be.
 //! * [`Store`], [`StoreNode`], [`StoreFile`]: an object store, read only; a node is one version of
-//!   one object. A type that implements [`Objects`] can stand behind it.
+//!   one object.
 //! * [`Attributes`], [`Version`], [`Look`]: what a file is like, and whether it changed since the
 //!   last look.
 //! * [`has_writers`]: whether a process may be changing a file without showing it yet.
 //! * [`Filling`]: buffers that are filled one after the other.
-//! * [`SimulatedDisk`]: a disk slower than the real one, for measurements.
 //! * [`Caller`]: acting with another's user, groups and file mode mask on the current thread.
 //!
 //! Nothing here resolves a path with more than one component below the origin: a symbolic link in
@@ -28,7 +27,6 @@ mod filling;
 mod node;
 mod origin;
 mod place;
-mod simulated;
 mod source;
 mod store;
 mod time;
@@ -44,8 +42,7 @@ pub use filling::Filling;
 pub use node::Node;
 pub use origin::Origin;
 pub use place::{Credentials, Place, Scheme, StoreAddress, StoreOptions};
-pub use simulated::{DiskModel, SimulatedDisk};
 pub use source::{READ_BUFFERS_MAX, Source};
-pub use store::{Found, Object, Objects, Store, StoreEntries, StoreFile, StoreNode};
+pub use store::{Store, StoreEntries, StoreFile, StoreNode};
 pub use time::Time;
 pub use version::{Look, Tag, Version};

@@ -24,7 +24,6 @@ impl Origin {
         Ok(match place {
             Place::Directory(path) => Self::Directory(Directory::open(path)?),
             Place::Store(address, options) => Self::Store(Arc::new(Store::open(address, options)?)),
-            Place::Opened(store) => Self::Store(Arc::clone(store)),
         })
     }
 

@@ -3,10 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
-
-use crate::Store;
 
 /// Where an origin is.
 #[derive(Clone)]
@@ -16,8 +13,6 @@ pub enum Place {
     Directory(PathBuf),
     /// An object store, and how to deal with it.
     Store(StoreAddress, StoreOptions),
-    /// A store that is open already.
-    Opened(Arc<Store>),
 }
 
 impl<T: AsRef<OsStr> + ?Sized> From<&T> for Place {
@@ -44,7 +39,6 @@ impl Place {
         match self {
             Self::Directory(path) => path.clone().into_os_string(),
             Self::Store(address, _) => address.to_string().into(),
-            Self::Opened(store) => store.name().into(),
         }
     }
 

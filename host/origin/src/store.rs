@@ -1,5 +1,5 @@
 //! An object store as origin, read only: S3 and what is compatible, Google Cloud Storage, Azure,
-//! HTTP; and whatever else implements [`Objects`].
+//! HTTP.
 //!
 //! ```text
 //!   names    object("a/b") or has_below("a/b") --> Recent (at most `refresh` old) --> node: one version, for ever
@@ -22,12 +22,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use node::{StoreEntries, StoreFile, StoreNode};
-pub use object::{Found, Object, Objects};
 
 use crate::attributes::{Attributes, Kind};
 use crate::place::{Scheme, StoreAddress, StoreOptions};
 use crate::{Look, OriginError, Time};
 use client::Client;
+use object::{Found, Object, Objects};
 use recent::Recent;
 
 /// Longest name of a file: what FUSE takes.
@@ -72,12 +72,6 @@ impl Store {
         client.check(address).map_err(refuse)?;
         let tags_tick = matches!(address.scheme, Scheme::Http | Scheme::Https);
         Ok(Self::new(Box::new(client), &place, &server, tags_tick, options.refresh))
-    }
-
-    /// What `objects` answers for. `name` is shown; `server` tells apart what is called the same in
-    /// several places.
-    pub fn of(objects: Box<dyn Objects>, name: &str, server: &str, refresh: Duration) -> Self {
-        Self::new(objects, name, server, false, refresh)
     }
 
     fn new(objects: Box<dyn Objects>, name: &str, server: &str, tags_tick: bool, refresh: Duration) -> Self {
@@ -275,7 +269,8 @@ mod tests {
 
     #[test]
     fn a_listing_without_tags_makes_no_other_file_of_one_that_has_a_tag() {
-        let store = Arc::new(Store::of(Box::new(Reticent), "store", "here", Duration::from_secs(600)));
+        let store =
+            Arc::new(Store::new(Box::new(Reticent), "store", "here", false, Duration::from_secs(600)));
         let root = Store::root(&store);
         let found = || root.lookup("f".as_ref()).unwrap().attributes();
         assert_eq!(root.entries().unwrap().read(0).len(), 3, "and two that every directory has");

@@ -42,7 +42,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use redis::{Cmd, RedisResult, Value, cmd};
 
-use crate::store::ENTRY_BYTES;
+use crate::wire::ENTRY_BYTES;
 use crate::{Given, Key, News, Place, Put, Retrieve, Seal, Tier, TierError, Wanted};
 use connect::{Connected, Kind};
 use engine::Engine;
@@ -451,18 +451,6 @@ impl Tier for RemoteTier {
         }
         if let Some(advice) = &connected.advice {
             tracing::warn!(tier = self.name, "{advice}");
-        }
-        if let Kind::Pantler { limit } = connected.kind {
-            let typed = self.options.bytes;
-            match limit.cmp(&typed) {
-                std::cmp::Ordering::Less => {
-                    tracing::info!(tier = self.name, limit, typed, "it has less room than was typed");
-                }
-                std::cmp::Ordering::Greater => {
-                    tracing::info!(tier = self.name, limit, typed, "it has more room, which is not used");
-                }
-                std::cmp::Ordering::Equal => {}
-            }
         }
         self.refused.store(false, Ordering::Relaxed);
         *place = Some(connected);

@@ -7,23 +7,20 @@
 //! | what a tier is asked and says | [`Tier`] |
 //! | a file of this machine | [`SsdTier`] |
 //! | Redis, Valkey, a cluster of them, or our own server | [`RemoteTier`] |
-//! | our own server: pure parts | [`wire`], [`store`] |
-//! | our own server: sockets | [`serve`] |
+//! | what our own server reads and writes (the crate `tier-server`) | [`wire`] |
 //! | what is typed: `ssd:PATH,SIZE`, `redis://HOST:PORT,SIZE` | [`TierSpec`] |
 //!
-//! [`wire`] and [`store`] perform no I/O and read no clock.
+//! [`wire`] performs no I/O and reads no clock.
 #![forbid(unsafe_code)]
 
 mod client;
-mod errands;
+mod disk_threads;
 mod error;
 mod key;
 mod seal;
 mod secret_file;
-pub mod serve;
 mod spec;
 mod ssd;
-pub mod store;
 mod tier;
 pub mod wire;
 
@@ -31,7 +28,7 @@ pub use client::{RemoteOptions, RemoteTier};
 pub use error::TierError;
 pub use key::{Key, PREFIX, Stem};
 pub use seal::{ENVELOPE_BYTES_MAX, Seal, Secret};
-pub use secret_file::{read_secret, read_secret_file};
+pub use secret_file::{read_key_file, read_secret, read_secret_file};
 pub use spec::{Place, TierSpec};
 pub use ssd::{SSD_BLOCKS_MAX, SsdTier};
 pub use tier::{Given, NEWS_MAX, News, Put, Retrieve, Tier, Wanted};

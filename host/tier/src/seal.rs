@@ -15,12 +15,11 @@
 //! | how | check | against |
 //! | --- | --- | --- |
 //! | 0 | XXH3, 128 bits | accidents: torn writes, bit rot, mix-ups |
-//! | 1 | BLAKE3 keyed, 128 bits | a tier, or somebody on the way, that changes blocks |
-//! | 2 | XChaCha20-Poly1305 | the same, and reading them |
+//! | 2 | XChaCha20-Poly1305 | a tier, or a listener on the way, that changes or reads blocks |
 //!
 //! Replaying an old block under its own key does no harm: the key names the version (K1).
-//! XXH3 runs at the speed of memory; BLAKE3 is the same hash that makes keys; XChaCha20 has nonces
-//! long enough to be drawn at random by any number of clients, and is fast without hardware for it.
+//! XXH3 runs at the speed of memory; XChaCha20 has nonces long enough to be drawn at random by any
+//! number of clients, and is fast without hardware for it.
 
 use chacha20poly1305::aead::AeadInPlace;
 use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
@@ -40,8 +39,6 @@ pub enum Seal {
     /// A checksum.
     #[default]
     Checksum,
-    /// A keyed MAC.
-    Authenticated(Secret),
     /// Encrypted and authenticated.
     Encrypted(Secret),
 }
@@ -66,7 +63,6 @@ impl std::fmt::Debug for Seal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Checksum => "Checksum",
-            Self::Authenticated(_) => "Authenticated",
             Self::Encrypted(_) => "Encrypted",
         })
     }
@@ -76,7 +72,6 @@ impl Seal {
     fn how(&self) -> u8 {
         match self {
             Self::Checksum => 0,
-            Self::Authenticated(_) => 1,
             Self::Encrypted(_) => 2,
         }
     }
@@ -85,9 +80,6 @@ impl Seal {
     pub fn stem_secret(&self) -> Option<[u8; 32]> {
         match self {
             Self::Checksum => None,
-            // Clients of one secret that protect blocks in different ways must not find, and
-            // remove, each other's.
-            Self::Authenticated(secret) => Some(secret.for_purpose("pantler 2026 stems, mac")),
             Self::Encrypted(secret) => Some(secret.for_purpose("pantler 2026 stems")),
         }
     }
@@ -95,7 +87,7 @@ impl Seal {
     /// Bytes that the envelope adds.
     pub fn envelope_bytes(&self) -> usize {
         match self {
-            Self::Checksum | Self::Authenticated(_) => HEAD + CHECK,
+            Self::Checksum => HEAD + CHECK,
             Self::Encrypted(_) => ENVELOPE_BYTES_MAX,
         }
     }
@@ -113,10 +105,6 @@ impl Seal {
             Self::Checksum => {
                 into.extend_from_slice(bytes);
                 checksum(key, &into[..HEAD], &into[start..])
-            }
-            Self::Authenticated(secret) => {
-                into.extend_from_slice(bytes);
-                mac(secret, key, &into[..HEAD], &into[start..])
             }
             Self::Encrypted(secret) => {
                 let mut nonce = [0; NONCE];
@@ -151,14 +139,6 @@ impl Seal {
             Self::Checksum => {
                 (body.len() == length && checksum(key, head, body) == *check).then(|| use_bytes(body))
             }
-            Self::Authenticated(secret) => {
-                let made = blake3::Hash::from_bytes(widen(mac(secret, key, head, body)));
-                let mut given = [0; CHECK];
-                given.copy_from_slice(check);
-                // Compared in constant time.
-                (body.len() == length && made == blake3::Hash::from_bytes(widen(given)))
-                    .then(|| use_bytes(body))
-            }
             Self::Encrypted(secret) => {
                 let (nonce, body) = body.split_at_checked(NONCE)?;
                 if body.len() != length {
@@ -186,22 +166,6 @@ fn checksum(key: &Key, head: &[u8], body: &[u8]) -> [u8; CHECK] {
     hasher.digest128().to_le_bytes()
 }
 
-fn mac(secret: &Secret, key: &Key, head: &[u8], body: &[u8]) -> [u8; CHECK] {
-    let mut hasher = blake3::Hasher::new_keyed(&secret.for_purpose("pantler 2026 mac"));
-    hasher.update(&key.pack());
-    hasher.update(head);
-    hasher.update(body);
-    let mut check = [0; CHECK];
-    check.copy_from_slice(&hasher.finalize().as_bytes()[..CHECK]);
-    check
-}
-
-fn widen(check: [u8; CHECK]) -> [u8; 32] {
-    let mut wide = [0; 32];
-    wide[..CHECK].copy_from_slice(&check);
-    wide
-}
-
 fn associated(key: &Key, head: &[u8]) -> Vec<u8> {
     [&key.pack()[..], head].concat()
 }
@@ -220,9 +184,8 @@ mod tests {
         Stem::new(None, 4096, [b"x".as_slice()]).block(index)
     }
 
-    fn seals() -> [Seal; 3] {
-        let secret = Secret::new(b"correct horse");
-        [Seal::Checksum, Seal::Authenticated(secret.clone()), Seal::Encrypted(secret)]
+    fn seals() -> [Seal; 2] {
+        [Seal::Checksum, Seal::Encrypted(Secret::new(b"correct horse"))]
     }
 
     #[test]
@@ -262,11 +225,9 @@ mod tests {
     fn another_secret_opens_nothing_and_encrypted_blocks_cannot_be_read() {
         let (one, other) = (Secret::new(b"one"), Secret::new(b"other"));
         let mut sealed = Vec::new();
-        Seal::Encrypted(one.clone()).seal(&key(1), &[b'a'; 64], &mut sealed);
+        Seal::Encrypted(one).seal(&key(1), &[b'a'; 64], &mut sealed);
         assert!(!sealed.windows(8).any(|window| window == [b'a'; 8]));
-        assert_eq!(Seal::Encrypted(other.clone()).open(&key(1), &sealed, |_| ()), None);
-        Seal::Authenticated(one).seal(&key(1), &[b'a'; 64], &mut sealed);
-        assert_eq!(Seal::Authenticated(other).open(&key(1), &sealed, |_| ()), None);
+        assert_eq!(Seal::Encrypted(other).open(&key(1), &sealed, |_| ()), None);
     }
 
     proptest! {

@@ -25,7 +25,10 @@ pub fn read_secret_file(path: &Path) -> Result<String, TierError> {
 }
 
 /// The content of a file with a private key.
-pub(crate) fn read_key_file(path: &Path) -> Result<String, TierError> {
+///
+/// # Errors
+/// As for [`read_secret_file`].
+pub fn read_key_file(path: &Path) -> Result<String, TierError> {
     read_private(path, KEY_BYTES_MAX)
 }
 

@@ -21,9 +21,9 @@
 //! D3  Blocks come back after a restart by the times in their headers, the oldest first (U7).
 //!     Retrieving does not write, so after a crash those are the times at which blocks came; an
 //!     orderly end writes down the last uses.
-//! D4  The file has holes where nothing was written yet, and others may fill the file system first.
-//!     A block for which there is no room costs itself, and at most one older block whose slot is
-//!     written over: reads go on.
+//! D4  The file has room for all slots from the start, where its file system can promise that.
+//!     Elsewhere a block for which there is no room costs itself, and at most one older block: its
+//!     slot is written over. For a while no other slot is tried, and reads go on.
 //! D5  Waiting for the disk has a limit, and the lock is not held meanwhile. A
 //!     block whose read does not come back in time, and a slot whose write does not, are used again
 //!     after the next start: they may be why.
@@ -48,7 +48,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hashbrown::HashMap;
 
-use crate::errands::Errands;
+use crate::disk_threads::DiskThreads;
 use crate::seal::ENVELOPE_BYTES_MAX;
 use crate::tier::NEWS_MAX;
 use crate::{Given, Key, News, Retrieve, Seal, Tier, TierError, Wanted};
@@ -58,7 +58,7 @@ use open::Made;
 pub(crate) use open::file_in;
 use written::Written;
 
-/// How long slots without room are left alone: there may be room in the file system again.
+/// How long nothing is written after there was no room: there may be some again.
 const ROOM_PAUSE: Duration = Duration::from_secs(1);
 /// How long the disk may take for a block, unless it is said.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -68,8 +68,6 @@ const WRITE_TIMEOUT_MIN: Duration = Duration::from_secs(2);
 const PAGE_BYTES: u64 = 4096;
 /// Bytes of headers that are written at a time.
 const TABLE_PART: usize = 1 << 20;
-/// Slots that are tried for one block: one that was never written, and one that was.
-const TRIES: usize = 2;
 /// Memory that is taken by what a tier in a file knows of a block, at most: two entries, and while
 /// it is opened and closed the header.
 pub(crate) const SSD_INDEX_BYTES_MAX: u64 = 320;
@@ -80,7 +78,7 @@ const ORDER_BYTES: usize = 2 * size_of::<((u64, u32), Key)>();
 pub struct SsdTier {
     name: String,
     file: Arc<File>,
-    errands: Errands,
+    threads: DiskThreads,
     timeout: Duration,
     layout: Layout,
     seal: Seal,
@@ -102,16 +100,25 @@ struct Held {
     length: u32,
 }
 
+/// Which slot is what:
+///
+/// ```text
+///             slot                   insert
+///   free  ----------->  being    ------------>  held
+///    ^ ^                written                  |  |
+///    | +--- no_room, ----+  |                    |  | abandon: a bad sector,
+///    |      an error        | the disk is late   |  | or the disk is late
+///    |                      v                    |  v
+///    |                   neither, until the next start
+///    +------ remove, and slot for the oldest ----+
+/// ```
 struct Index {
     held: HashMap<Key, Held, foldhash::fast::RandomState>,
     /// By time, then slot: the order of eviction when more is put than fits.
     order: BTreeMap<(u64, u32), Key>,
     free: Vec<u32>,
-    /// Free, and taken for slots without room (D4) until `again`.
-    roomless: Vec<u32>,
-    again: Option<Instant>,
-    /// Until then nothing is written at all: not even a slot that was written before took a block.
-    rests: bool,
+    /// Until then nothing is written (D4).
+    full_until: Option<Instant>,
     gone: Vec<Key>,
     unknown: bool,
 }
@@ -147,15 +154,9 @@ impl Index {
         }
     }
 
-    /// A slot to write to: D2.
+    /// A slot to write to: D2. None while there is no room (D4).
     fn slot(&mut self, now: Instant) -> Option<u32> {
-        if self.again.is_some_and(|again| again <= now) {
-            (self.again, self.rests) = (None, false);
-            // Those that became free meanwhile were written before: they go first.
-            self.roomless.append(&mut self.free);
-            std::mem::swap(&mut self.free, &mut self.roomless);
-        }
-        if self.rests {
+        if self.full_until.is_some_and(|until| now < until) {
             return None;
         }
         if let Some(slot) = self.free.pop() {
@@ -167,12 +168,10 @@ impl Index {
         self.free.pop()
     }
 
-    /// There was no room for that slot, so there is none for other free ones (D4).
+    /// There was no room for that slot (D4).
     fn no_room(&mut self, slot: u32, now: Instant) {
-        self.rests = self.again.is_some();
-        self.again.get_or_insert(now + ROOM_PAUSE);
-        self.roomless.push(slot);
-        self.roomless.append(&mut self.free);
+        self.free.push(slot);
+        self.full_until = Some(now + ROOM_PAUSE);
     }
 
     /// A block is not here any more, or did not come.
@@ -199,9 +198,7 @@ impl SsdTier {
             held: HashMap::with_hasher(seed),
             order: BTreeMap::new(),
             free: Vec::new(),
-            roomless: Vec::new(),
-            again: None,
-            rests: false,
+            full_until: None,
             gone: Vec::new(),
             unknown: false,
         };
@@ -221,7 +218,7 @@ impl SsdTier {
         Ok(Self {
             name,
             file: Arc::new(file),
-            errands: Errands::new(),
+            threads: DiskThreads::new(),
             timeout: TIMEOUT,
             layout,
             seal,
@@ -248,7 +245,7 @@ impl SsdTier {
     ) -> Result<std::io::Result<T>, TierError> {
         let file = Arc::clone(&self.file);
         // The file is closed before the result is known: closing the tier after that has closed it.
-        let done = self.errands.run(limit, move || {
+        let done = self.threads.run(limit, move || {
             let file = file;
             work(&file)
         });
@@ -325,42 +322,34 @@ impl SsdTier {
     fn keep(&self, key: Key, time: u64, sealed: Vec<u8>) -> Result<bool, TierError> {
         let header = Header { key, time, length: sealed.len() as u32 };
         let fits = sealed.len() as u64 <= self.layout.slot_bytes;
-        let sealed = Arc::new(sealed);
-        for _ in 0..TRIES {
-            let Some(slot) = self.lock().slot(Instant::now()) else { break };
-            let written = match fits {
-                true => self.write(slot, header, Arc::clone(&sealed))?,
-                false => Err(ErrorKind::InvalidInput.into()),
-            };
-            let mut index = self.lock();
-            match written {
-                Ok(()) => {
-                    index.insert(key, Held { slot, time, length: header.length });
-                    drop(index);
-                    self.write_out(slot, header.length);
-                    return Ok(true);
+        let Some(slot) = self.lock().slot(Instant::now()) else { return Ok(false) };
+        let written = match fits {
+            true => self.write(slot, header, sealed)?,
+            false => Err(ErrorKind::InvalidInput.into()),
+        };
+        let mut index = self.lock();
+        match written {
+            Ok(()) => {
+                index.insert(key, Held { slot, time, length: header.length });
+                drop(index);
+                self.write_out(slot, header.length);
+                Ok(true)
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+                index.no_room(slot, Instant::now());
+                if !self.short.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(tier = self.name, %error, "it keeps fewer blocks than it was to");
                 }
-                Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
-                    index.no_room(slot, Instant::now());
-                    if !self.short.swap(true, Ordering::Relaxed) {
-                        tracing::warn!(tier = self.name, %error, "it keeps fewer blocks than it was to");
-                    }
-                }
-                Err(error) => {
-                    index.free.push(slot);
-                    return Err(self.failed(error));
-                }
+                Ok(false)
+            }
+            Err(error) => {
+                index.free.push(slot);
+                Err(self.failed(error))
             }
         }
-        Ok(false)
     }
 
-    fn write(
-        &self,
-        slot: u32,
-        header: Header,
-        sealed: Arc<Vec<u8>>,
-    ) -> Result<std::io::Result<()>, TierError> {
+    fn write(&self, slot: u32, header: Header, sealed: Vec<u8>) -> Result<std::io::Result<()>, TierError> {
         let (bytes_at, header_at) = (self.layout.slot_at(slot), self.layout.header_at(slot));
         self.ask(self.write_timeout(), move |file| {
             file.write_all_at(&sealed, bytes_at)?;
@@ -387,8 +376,7 @@ impl SsdTier {
         let index = self.lock();
         let mut seen = vec![false; self.layout.slots as usize];
         let taken = index.held.values().map(|held| held.slot);
-        let free = index.free.iter().chain(&index.roomless).copied();
-        for slot in taken.chain(free) {
+        for slot in taken.chain(index.free.iter().copied()) {
             assert!(!std::mem::replace(&mut seen[slot as usize], true), "D1: slot {slot} twice");
         }
         assert_eq!(index.held.len(), index.order.len(), "D1: order");
@@ -483,7 +471,7 @@ impl Tier for SsdTier {
     fn heal(&self) -> Result<(), TierError> {
         // One that hangs works when what it was asked for has come back. One that failed says so
         // again at the next write, which costs a reader nothing.
-        match self.errands.under_way() {
+        match self.threads.under_way() {
             0 => Ok(()),
             _ => Err(self.silent(self.timeout)),
         }
@@ -491,7 +479,7 @@ impl Tier for SsdTier {
 
     fn index_bytes(&self) -> u64 {
         let index = self.lock();
-        let slots = (index.free.capacity() + index.roomless.capacity()) * size_of::<u32>();
+        let slots = index.free.capacity() * size_of::<u32>();
         let gone = index.gone.capacity() * size_of::<Key>();
         (index.held.allocation_size() + index.order.len() * ORDER_BYTES + slots + gone) as u64
     }
@@ -584,7 +572,7 @@ mod tests {
         tier.put(&[Given { key, bytes: &[1; 4096], why: Put::Keep, age: Duration::ZERO }]).unwrap();
         tier.file = Arc::new(File::options().write(true).open(folder.path().join("pantler.tier")).unwrap());
         // One thread is left, for the read; what comes next hangs like the others.
-        let mut held = tier.errands.hang();
+        let mut held = tier.threads.hang();
         let one = held.pop().unwrap();
         let tier = Arc::new(tier);
         let (reader, (done, read)) = (Arc::clone(&tier), std::sync::mpsc::channel());
@@ -593,12 +581,12 @@ mod tests {
             done.send(reader.retrieve(&wanted, &mut |_, _| panic!("it cannot be read")).is_ok())
         });
         let start = Instant::now();
-        while tier.errands.under_way() <= held.len() + 1 {
+        while tier.threads.under_way() <= held.len() + 1 {
             assert!(start.elapsed() < TIMEOUT, "nobody reads");
             std::thread::yield_now();
         }
         let (release, last) = std::sync::mpsc::channel::<()>();
-        assert_eq!(tier.errands.run(Duration::ZERO, move || last.recv().is_ok()), None);
+        assert_eq!(tier.threads.run(Duration::ZERO, move || last.recv().is_ok()), None);
         drop(one);
         assert_eq!(read.recv_timeout(6 * TIMEOUT), Ok(true));
         assert_eq!(tier.damaged(), 1);
@@ -622,7 +610,7 @@ mod tests {
             tier.retrieve(&wanted, &mut |_, bytes| found = bytes == [index as u8; 4096]).map(|()| found)
         };
         (1..=3).for_each(|index| put(&tier, index).unwrap());
-        let hangs = tier.errands.hang();
+        let hangs = tier.threads.hang();
         let silent = |error: TierError| error.to_string().ends_with("no answer within 20 ms");
         assert!(silent(ask(&tier, 1).unwrap_err()));
         assert!(put(&tier, 4).unwrap_err().to_string().ends_with("no answer within 2000 ms"));
@@ -648,7 +636,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_can_be_written_over_either_nothing_is_tried_for_a_while() {
+    fn where_there_is_no_room_nothing_is_tried_for_a_while() {
         let folder = tempfile::tempdir().unwrap();
         let mut tier = SsdTier::open(folder.path(), 1 << 20, 4096, Seal::Checksum).unwrap();
         let key = |index| Stem::new(None, 4096, [b"x".as_slice()]).block(index);
@@ -661,17 +649,15 @@ mod tests {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let wide = std::mem::replace(&mut tier.file, Arc::new(full));
         put(&tier, 10);
-        assert!(tier.lock().rests);
-        tier.lock().again = Some(Instant::now() + Duration::from_secs(3600));
-        (11..20).for_each(|index| put(&tier, index));
-        assert_eq!(tier.held(), (1..10).map(key).collect::<Vec<_>>(), "one was given up for room");
-        assert_eq!(tier.news().gone, [0, 10].into_iter().chain(11..20).map(key).collect::<Vec<_>>());
+        assert!(tier.lock().full_until.is_some());
+        tier.lock().full_until = Some(Instant::now() + Duration::from_secs(3600));
         tier.file = wide;
-        put(&tier, 20);
-        assert_eq!(tier.held().len(), 9);
-        tier.lock().again = Some(Instant::now());
+        (11..20).for_each(|index| put(&tier, index));
+        assert_eq!(tier.held(), (0..10).map(key).collect::<Vec<_>>(), "what it has stays");
+        assert_eq!(tier.news().gone, (10..20).map(key).collect::<Vec<_>>());
+        tier.lock().full_until = Some(Instant::now());
         put(&tier, 21);
         assert_eq!(tier.held().last(), Some(&key(21)));
-        assert_eq!(tier.held().len(), 10);
+        assert_eq!(tier.held().len(), 11);
     }
 }

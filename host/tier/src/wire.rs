@@ -1,9 +1,8 @@
 //! The wire format of the server: words in, replies out (RESP2 and RESP3). Pure: bytes to words,
 //! and back.
 //!
-//! Decoding is the crate's. Before it sees anything, the shape is checked here: a command is one
-//! flat list of strings with bounds on their number and length, so that no peer can make the
-//! decoder recurse, reserve or scan without end.
+//! A command is one flat list of strings with bounds on their number and length, so that no peer
+//! can make the server recurse, reserve or scan without end.
 //!
 //! ```text
 //!   *3\r\n $3\r\nSET\r\n $1\r\nk\r\n $5\r\nvalue\r\n        a command
@@ -13,7 +12,6 @@
 use std::ops::Range;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use redis_protocol::resp2;
 
 /// Most words of a command.
 pub const WORDS_MAX: usize = 1024;
@@ -23,6 +21,12 @@ pub const WORD_BYTES_MAX: usize = 64 << 10;
 const LINE_BYTES_MAX: usize = 16 << 10;
 /// Longest line that says a number.
 const NUMBER_BYTES_MAX: usize = 16;
+
+/// Memory of a server that a block takes beside its key and value: the entry, its place in the
+/// table and in the order, and what the allocator adds to three pieces.
+pub const ENTRY_BYTES: u64 = 256;
+/// Keys of one owner that one answer lists.
+pub const LISTED_MAX: usize = 100_000;
 
 /// A peer that does not speak the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,59 +72,31 @@ pub fn begin(buffer: &[u8], bytes_max: usize) -> Result<Begin, WireError> {
     }
 }
 
+/// A list, within all bounds as far as it goes.
 fn list(buffer: &[u8], bytes_max: usize) -> Result<Begin, WireError> {
-    let length = match shape(buffer, bytes_max)? {
-        Shape::Whole(length) => length,
-        Shape::Part(least) => return Ok(Begin::Part(least)),
-    };
-    let Ok(Some((frame, used))) = resp2::decode::decode_range(&buffer[..length]) else {
-        return Err(WireError::Shape);
-    };
-    let frames = match frame {
-        resp2::types::RangeFrame::Array(frames) => frames,
-        resp2::types::RangeFrame::Null => Vec::new(),
-        _ => return Err(WireError::Shape),
-    };
-    let word = |frame| match frame {
-        resp2::types::RangeFrame::BulkString((start, end)) => Ok(start..end),
-        _ => Err(WireError::Shape),
-    };
-    let words = frames.into_iter().map(word).collect::<Result<_, _>>()?;
-    if used != length {
-        return Err(WireError::Shape);
-    }
-    Ok(Begin::Command { words, length })
-}
-
-enum Shape {
-    Whole(usize),
-    Part(usize),
-}
-
-/// Whether a list is whole, and within all bounds as far as it goes.
-fn shape(buffer: &[u8], bytes_max: usize) -> Result<Shape, WireError> {
-    let Some((words, mut at)) = number(buffer, 0)? else { return Ok(Shape::Part(buffer.len() + 1)) };
-    if words > WORDS_MAX {
+    let Some((count, mut at)) = number(buffer, 0)? else { return Ok(Begin::Part(buffer.len() + 1)) };
+    if count > WORDS_MAX {
         return Err(WireError::Words);
     }
-    for _ in 0..words {
+    let mut words = Vec::with_capacity(count);
+    for _ in 0..count {
         match buffer.get(at) {
-            None => return Ok(Shape::Part(at + 1)),
+            None => return Ok(Begin::Part(at + 1)),
             Some(b'$') => {}
             Some(_) => return Err(WireError::Shape),
         }
-        let Some((length, start)) = number(buffer, at)? else { return Ok(Shape::Part(buffer.len() + 1)) };
+        let Some((length, start)) = number(buffer, at)? else { return Ok(Begin::Part(buffer.len() + 1)) };
         at = start.saturating_add(length).saturating_add(2);
         if at > bytes_max {
             return Err(WireError::Long);
         }
         match buffer.get(at - 2..at) {
-            None if buffer.len() < at => return Ok(Shape::Part(at)),
-            Some(b"\r\n") => {}
+            None if buffer.len() < at => return Ok(Begin::Part(at)),
+            Some(b"\r\n") => words.push(start..start + length),
             _ => return Err(WireError::Shape),
         }
     }
-    Ok(Shape::Whole(at))
+    Ok(Begin::Command { words, length: at })
 }
 
 /// The number behind the sign at `at`, and where the next thing begins.

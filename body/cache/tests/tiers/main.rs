@@ -17,8 +17,8 @@ use pantler_origin::Source;
 use pantler_sim::tiers::{Protocol, UlcAlone, UlcClients};
 use pantler_steward::placement::{Client, Order, Passing, Sizes, Step, Tier as Level};
 use pantler_steward::{FileId, OwnerId};
-use pantler_tier::store::{Owner, Store, charge};
 use pantler_tier::{Given, Key, News, Put, Retrieve, Seal, SsdTier, Stem, Tier, TierError, Wanted};
+use pantler_tier_server::store::{Owner, Store, charge};
 
 const BLOCK: usize = 4096;
 const PATIENCE: Duration = Duration::from_secs(20);

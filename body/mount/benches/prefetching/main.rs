@@ -3,7 +3,7 @@
 //! `scan`: a cold file read from start to end, with and without lookahead, beside the file system
 //! below. `programs`: cscope text searches, glimpse over C sources and index selections of
 //! PostgreSQL, alone and in pairs, under the six configurations of the ACFS paper, over a
-//! simulated, a throttled and the real disk. Every query is a process; those of a program are one
+//! throttled and the real disk. Every query is a process; those of a program are one
 //! owner.
 //! Needs `PANTLER_BENCH_TREE`, a folder with C sources, of which 300 from all over it are used, and
 //! the Debian packages cscope, glimpse, postgresql and strace; a program that is not there is left
@@ -13,8 +13,8 @@
 //!
 //! Environment: `PANTLER_BENCH_DIR` (a directory on a real disk; default: the target directory),
 //! `PANTLER_BENCH_ROUNDS` (default 3; of `scan` the best counts, because other work on the machine
-//! only ever adds), `PANTLER_BENCH_ROWS` (rows with all these words, for example `simulated
-//! cscope`, `throttled` or `simulated pairs`; `alone` are those that are no pairs),
+//! only ever adds), `PANTLER_BENCH_ROWS` (rows with all these words, for example `raw cscope`,
+//! `throttled` or `raw pairs`; `alone` are those that are no pairs),
 //! `PANTLER_BENCH_VERBOSE` (what was counted in each row).
 
 #[path = "../../../../benches/environment.rs"]

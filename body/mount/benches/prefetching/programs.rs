@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use pantler_control::{Hint, OwnerSelector, RunSpec, Speaker};
 use pantler_kernel::group::{self, Throttle};
-use pantler_mount::{DiskModel, Lookahead, Mount, MountOptions, Mounted, Order};
+use pantler_mount::{Lookahead, Mount, MountOptions, Mounted, Order};
 use pantler_steward::Allocation;
 
 use crate::stage::{BLOCK_BYTES, Program, Running, Stage};
@@ -30,11 +30,9 @@ const CONFIGURATIONS: [(&str, bool, bool, bool); 6] = [
 /// What runs at once.
 const SCENES: [&str; 5] = ["cscope", "glimpse", "postgres", "cscope,glimpse", "cscope,postgres"];
 
-/// A hard disk of some years ago, and what of it is used: all files lie within.
-const MODEL: &str = "seek=8.5,rotation=4.17,transfer=150,size=20";
 /// Bytes per second of the throttled disk, which knows no seeks.
 const THROTTLE: u64 = 20 << 20;
-const DISKS: [&str; 3] = ["simulated", "throttled", "raw"];
+const DISKS: [&str; 2] = ["throttled", "raw"];
 /// About half of the sources.
 const CACHE_BYTES: u64 = 5 << 20;
 /// First word of a process that measures one row.
@@ -130,7 +128,6 @@ fn print_tables(rows: &[Measured]) {
     for disk in DISKS.into_iter().filter(|disk| rows.iter().any(|measured| measured.row.disk == *disk)) {
         let loads = || rows.iter().filter(|measured| measured.row.disk == disk).map(|measured| measured.load);
         let what = match disk {
-            "simulated" => format!("simulated latency, {MODEL}"),
             "throttled" => format!("the real disk, at most {} MiB per second", THROTTLE >> 20),
             _ => "the real disk".to_owned(),
         };
@@ -198,15 +195,14 @@ fn throttle(stage: &Stage) -> Outcome<Box<dyn group::RunGroup>> {
 
 /// A row, in the process that was made for it: `DISK SCENE CONFIGURATION STAGE`.
 pub fn measure_row(words: &[String]) -> Outcome<()> {
-    let [disk, scene, configuration, folder] = words else { return Err("a row has four words".into()) };
+    let [_, scene, configuration, folder] = words else { return Err("a row has four words".into()) };
     let stage = Stage::open(Path::new(folder))?;
     let configuration = CONFIGURATIONS.into_iter().find(|(name, ..)| name == configuration);
     let configuration = configuration.ok_or("no such configuration")?;
     let names: Vec<&str> = scene.split(',').collect();
     let programs: Vec<&Program> =
         stage.programs.iter().filter(|program| names.contains(&program.name.as_str())).collect();
-    let model = (disk == "simulated").then_some(MODEL);
-    println!("{}", perform(&stage, &programs, configuration, model)?);
+    println!("{}", perform(&stage, &programs, configuration)?);
     Ok(())
 }
 
@@ -215,14 +211,12 @@ fn perform(
     stage: &Stage,
     programs: &[&Program],
     (_, control, lists, scheduling): (&str, bool, bool, bool),
-    disk: Option<&str>,
 ) -> Outcome<f64> {
     let mut options = MountOptions::new(stage.origin(), stage.point());
     (options.cache_bytes, options.block_bytes) = (CACHE_BYTES, BLOCK_BYTES);
     options.allocation = if control || lists { Allocation::LruSp } else { Allocation::GlobalLru };
     (options.lookahead, options.window) = (Lookahead::Obl2, 1);
     options.order = if scheduling { Order::Position } else { Order::Arrival };
-    options.simulate_disk = disk.map(str::parse::<DiskModel>).transpose()?;
     let mounted = Mount::new(options)?.spawn()?;
     let mut running: Vec<Running> =
         programs.iter().map(|program| start(&mounted, program, control, lists)).collect::<Outcome<_>>()?;

@@ -7,7 +7,7 @@ use crate::version::Tag;
 
 /// One version of one object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Object {
+pub(crate) struct Object {
     /// Bytes.
     pub size: u64,
     /// Last change. Of object stores in whole seconds: listings and single answers of one server
@@ -53,7 +53,7 @@ pub(crate) fn name(parts: &[&[u8]]) -> Tag {
 
 /// What a name stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub(crate) enum Found {
     /// An object.
     Object(Object),
     /// What keys of objects begin with.
@@ -63,7 +63,7 @@ pub enum Found {
 /// The server side of a store. Calls wait for the answer, for a bounded time; paths are relative to
 /// the origin, without slashes at their ends. What is not there is `ENOENT`, what is not spoken
 /// `EOPNOTSUPP`.
-pub trait Objects: Send + Sync {
+pub(crate) trait Objects: Send + Sync {
     /// The object at `path`.
     ///
     /// # Errors

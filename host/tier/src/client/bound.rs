@@ -17,8 +17,8 @@ use redis::{Arg, AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisResult, V
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::JoinHandle;
 
-use crate::serve::command::LISTED_MAX;
 use crate::tier::NEWS_MAX;
+use crate::wire::LISTED_MAX;
 use crate::{ENVELOPE_BYTES_MAX, Key};
 
 /// Most bytes that a server may say unasked at a time: as many keys as a client listens to.

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo};
 use redis::{Cmd, PushInfo, RedisError, RedisResult, Value, cmd};
@@ -11,7 +10,7 @@ use redis::{Cmd, PushInfo, RedisError, RedisResult, Value, cmd};
 use super::RemoteOptions;
 use super::bound::Bounded;
 use super::hear::Ears;
-use super::manner::{LOOK_TIMEOUT, Manner, Node, one_line, plain};
+use super::manner::{Manner, Node, one_line, plain};
 use super::shards::Shards;
 use crate::{Key, PREFIX, Place};
 
@@ -104,7 +103,7 @@ pub(super) async fn connect(
     };
     identify(&mut connected, &options.client).await?;
     if connected.kind == Kind::Redis {
-        connected.advice = examine(&connected, &manner).await?;
+        connected.advice = examine(&connected).await?;
     }
     if let Some(shards) = &connected.shards {
         tokio::spawn(watch(manner, Arc::clone(shards), Arc::downgrade(ears), line));
@@ -162,40 +161,21 @@ async fn identify(connected: &mut Connected, client: &str) -> Result<(), String>
     tracked.map(drop).map_err(|error| format!("it does not track changes: {}", plain(&error)))
 }
 
-/// Looks whether servers that are not ours can be a tier. What should be set otherwise there, where
-/// they say so.
-async fn examine(connected: &Connected, manner: &Manner) -> Result<Option<String>, String> {
-    let shards = match (&connected.link, &connected.shards) {
-        (Link::One(connection), _) => return examine_one(connection).await,
-        (Link::Cluster(_), None) => return Ok(None),
-        (Link::Cluster(_), Some(shards)) => shards,
-    };
-    let looked = join_all(shards.up().map(|node| async move {
-        let look = async {
-            match manner.dial(node).await {
-                Ok(connection) => examine_one(&connection).await,
-                Err(_) => Ok(None),
-            }
-        };
-        // W4: a server that does not answer now has nothing of ours.
-        let advice = tokio::time::timeout(LOOK_TIMEOUT, look).await.unwrap_or(Ok(None));
-        let (host, port) = node;
-        let named = |text: String| format!("{host}:{port}: {text}");
-        advice.map(|advice| advice.map(named)).map_err(named)
-    }));
-    let advice: Vec<Option<String>> = looked.await.into_iter().collect::<Result<_, _>>()?;
-    Ok(advice.into_iter().flatten().next())
-}
-
-async fn examine_one(connection: &Bounded) -> Result<Option<String>, String> {
+/// Looks whether a server that is not ours can be a tier. What should be set otherwise there, where
+/// it says so.
+async fn examine(connected: &Connected) -> Result<Option<String>, String> {
     // A client that may not ask is not refused: the first block says it.
-    let known = connection.ask(cmd("COMMAND").arg("INFO").arg("GETDEL")).await;
+    let known = connected.send(cmd("COMMAND").arg("INFO").arg("GETDEL")).await;
     if known.is_ok_and(|known| known == Value::Array(vec![Value::Nil])) {
         return Err("it has no GETDEL: expected Redis from 6.2 on, or Valkey".to_owned());
     }
-    let memory = connection.ask(cmd("INFO").arg("memory")).await;
-    let memory = memory.ok().and_then(|text| redis::from_redis_value::<String>(text).ok());
-    Ok(memory.as_deref().and_then(advice))
+    // Of a cluster each node answers.
+    let texts = match connected.send(cmd("INFO").arg("memory")).await {
+        Ok(Value::Map(nodes)) => nodes.into_iter().map(|(_, text)| text).collect(),
+        answer => Vec::from_iter(answer),
+    };
+    let texts = texts.into_iter().filter_map(|text| redis::from_redis_value::<String>(text).ok());
+    Ok(texts.filter_map(|text| advice(&text)).next())
 }
 
 /// What is wrong with how a server deals with memory, by its `INFO`.

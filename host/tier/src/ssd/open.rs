@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{OFlags, SeekFrom};
+use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
 use rustix::io::Errno;
 
 use super::layout::{HEADER_BYTES, Header, Layout, SUPER_BYTES};
@@ -57,8 +57,13 @@ pub(super) fn open(path: &Path, bytes: u64, layout: &Layout) -> Result<(File, Pa
         // The file must be marked as ours before there is anything in it, whenever power fails.
         file.sync_all().map_err(fail)?;
     }
-    if file.metadata().map_err(fail)?.len() < layout.file_bytes() {
-        file.set_len(layout.file_bytes()).map_err(fail)?;
+    // D4.
+    match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, layout.file_bytes()) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+            let bytes = file.metadata().map_err(fail)?.len();
+            file.set_len(bytes.max(layout.file_bytes())).map_err(fail)?;
+        }
+        reserved => reserved.map_err(|error| fail(error.into()))?,
     }
     made.stays = true;
     Ok((file, at, made))

@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-use super::Shared;
+use crate::shared::Shared;
 
 /// The version of the protocol's commands that tools shall expect.
 const LIKE_VERSION: &str = "7.2.0";
 
 /// The text of `INFO`, all sections or one.
-pub(super) fn info(shared: &Shared, section: Option<&str>) -> String {
+pub(crate) fn info(shared: &Shared, section: Option<&str>) -> String {
     let (store, counts) = (&shared.store, shared.store.counts());
     let sections = [
         (
@@ -61,7 +61,7 @@ pub(super) fn info(shared: &Shared, section: Option<&str>) -> String {
     let mut text = String::new();
     for (name, lines) in sections {
         let wanted = section.is_none_or(|section| {
-            section.eq_ignore_ascii_case(name) || ["all", "everything", "default"].contains(&section)
+            [name, "all", "everything", "default"].iter().any(|one| section.eq_ignore_ascii_case(one))
         });
         if !wanted {
             continue;

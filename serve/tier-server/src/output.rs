@@ -6,7 +6,7 @@ use std::io::{self, IoSlice, Write};
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use crate::wire::{Protocol, Reply, bytes_head};
+use pantler_tier::wire::{Protocol, Reply, bytes_head};
 
 /// From this size on a value is not copied: an entry more in the list of a writev costs about as
 /// much.
@@ -18,7 +18,7 @@ const KEPT_BYTES_MAX: usize = 64 << 10;
 
 /// Pieces in order, then `tail`.
 #[derive(Default)]
-pub(super) struct Output {
+pub(crate) struct Output {
     pieces: VecDeque<Bytes>,
     tail: BytesMut,
     /// In `pieces`.
@@ -28,7 +28,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn push(&mut self, reply: &Reply, protocol: Protocol) {
+    pub(crate) fn push(&mut self, reply: &Reply, protocol: Protocol) {
         match reply {
             Reply::Bytes(bytes) if bytes.len() >= SHARED_BYTES_MIN => {
                 bytes_head(bytes.len(), &mut self.tail);
@@ -46,24 +46,24 @@ impl Output {
     }
 
     /// Bytes that wait.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.queued + self.tail.len()
     }
 
     /// Memory that is kept for them.
-    pub(super) fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         self.begun + self.queued + self.tail.capacity()
     }
 
     /// Gives back memory in which nothing waits.
-    pub(super) fn trim(&mut self) {
+    pub(crate) fn trim(&mut self) {
         if self.tail.is_empty() {
             self.tail = BytesMut::new();
         }
     }
 
     /// Writes as much as the sink takes. An error of the kind `WouldBlock` is not one.
-    pub(super) fn write_to(&mut self, sink: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn write_to(&mut self, sink: &mut impl Write) -> io::Result<()> {
         while self.len() > 0 {
             let (offered, wrote) = if self.pieces.is_empty() {
                 (self.tail.len(), sink.write(&self.tail))

@@ -1,108 +1,32 @@
-//! `pantler tier serve`: a tier for several clients, in memory, over RESP.
-//!
-//! ```text
-//!   sockets --epoll--> [one thread: input, commands, store, output] --writev--> sockets
-//! ```
-//!
-//! One thread does everything: the store needs no lock, and orders what clients ask by itself. What
-//! is asked costs less than the system calls around it. Large values are taken over from the input
-//! buffer and written from the store, so that they are copied by the kernel alone. Between requests
-//! the thread sleeps in `epoll_wait`.
-//!
-//! Bounds: connections ([`ServeOptions::clients_max`]), a command ([`COMMAND_BYTES_MAX`]), output
-//! that waits ([`OUTPUT_BYTES_MAX`], beyond which a connection is not read from), and the memory of
-//! the store.
-//!
-//! M1  Buffers of all connections together, with commands that are not whole and answers that wait,
-//!     take at most a 32nd of the memory (24 MiB at least), and what one turn of a connection adds.
-//!     From half of that on, a connection whose answers wait is not read from; beyond it, the one
-//!     that holds most is hung up on.
-//! M2  A connection that has not said the password, or not finished the handshake of TLS, in
-//!     [`STRANGER_TIME`] is hung up on.
-
-pub(crate) mod command;
-mod connection;
-mod listing;
-mod output;
-mod session;
-mod tls;
+//! The thread that serves: it waits for sockets, and gives each connection its turn.
 
 use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use pantler_tier::TierError;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
-use crate::TierError;
-use crate::store::{Store, notices_bytes};
-use connection::{Connection, State};
+use crate::connection::{self, Connection, State};
+use crate::options::{MEMORY_BYTES_MIN, ServeOptions};
+use crate::shared::Shared;
+use crate::tls;
 
-/// Longest command: a block of the largest size with its envelope, and room.
-pub const COMMAND_BYTES_MAX: usize = 4 << 20;
-/// Output that may wait for a client that does not read.
-pub const OUTPUT_BYTES_MAX: usize = 8 << 20;
-/// Least memory of a server.
-pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
-/// Share of the memory that is kept for connections: one part in this many.
-const CONNECTIONS_SHARE: u64 = 32;
-/// Least that connections may hold, beside the memory where that has no such share: two that hold
-/// all that one may.
-const CONNECTIONS_BYTES_MIN: u64 = 2 * (COMMAND_BYTES_MAX + OUTPUT_BYTES_MAX) as u64;
 /// How long a client may take to authenticate.
 pub const STRANGER_TIME: Duration = Duration::from_secs(10);
 /// How often the loop looks whether it shall end, in milliseconds.
 const LOOK_MS: u64 = 100;
 /// How long output may take on its way out after the end was asked for.
 const GRACE: Duration = Duration::from_secs(2);
-/// Where ages are counted back from, in nanoseconds: before the start of the server there was time,
-/// too.
-const EPOCH_NS: u64 = 1 << 60;
 /// Bytes read, and answers in memory, after which what was answered is written, though others wait
 /// to be read.
 const ROUND_BYTES_MAX: usize = 1 << 20;
 const LISTENER: u64 = u64::MAX;
-
-/// What can be chosen about a server.
-#[derive(Clone)]
-pub struct ServeOptions {
-    /// Where to listen.
-    pub listen: SocketAddr,
-    /// Memory for blocks, their keys and everything around them.
-    pub memory_bytes: u64,
-    /// Certificate chain and key in PEM files.
-    pub tls: Option<(PathBuf, PathBuf)>,
-    /// What clients must know.
-    pub password: Option<String>,
-    /// Most connections at a time.
-    pub clients_max: usize,
-}
-
-impl std::fmt::Debug for ServeOptions {
-    /// Without the password.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { listen, memory_bytes, tls, password, clients_max } = self;
-        f.debug_struct("ServeOptions")
-            .field("listen", listen)
-            .field("memory_bytes", memory_bytes)
-            .field("tls", tls)
-            .field("password", &password.as_ref().map(|_| "***"))
-            .field("clients_max", clients_max)
-            .finish()
-    }
-}
-
-impl ServeOptions {
-    /// Without TLS and password.
-    pub fn new(listen: SocketAddr, memory_bytes: u64) -> Self {
-        Self { listen, memory_bytes, tls: None, password: None, clients_max: 1024 }
-    }
-}
 
 /// A server that listens.
 pub struct Server {
@@ -122,43 +46,6 @@ pub struct Server {
     /// is not looked at.
     resting: Option<Instant>,
     stranger_time: Duration,
-}
-
-/// What all connections share.
-pub(crate) struct Shared {
-    pub(crate) store: Store,
-    pub(crate) started: Instant,
-    /// BLAKE3 of the password, to be compared in constant time.
-    pub(crate) password: Option<blake3::Hash>,
-    pub(crate) clients_max: usize,
-    pub(crate) connected: usize,
-    pub(crate) commands: u64,
-    pub(crate) connections: u64,
-    pub(crate) malformed: u64,
-    /// Connections that held too much.
-    pub(crate) hung_up: u64,
-    /// Memory of the buffers of all connections, and the most of it (M1).
-    pub(crate) held_bytes: usize,
-    held_bytes_max: usize,
-    pub(crate) memory_bytes: u64,
-    /// Places of the store that commands of one connection looked at in its turn.
-    pub(crate) looked: usize,
-    pub(crate) port: u16,
-    last_ns: u64,
-}
-
-impl Shared {
-    /// Whether connections hold so much that answers must go before more is asked (M1).
-    fn is_short(&self) -> bool {
-        self.held_bytes > self.held_bytes_max / 2
-    }
-
-    /// Never the same twice, so that the order of requests is the order of times.
-    pub(crate) fn now(&mut self) -> u64 {
-        let now = EPOCH_NS + u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX / 2);
-        self.last_ns = now.max(self.last_ns + 1);
-        self.last_ns
-    }
 }
 
 impl Server {
@@ -202,8 +89,6 @@ impl Server {
         let data = epoll::EventData::new_u64(LISTENER);
         epoll::add(&poll, &listener, data, epoll::EventFlags::IN)
             .map_err(|error| fail("poll", error.into()))?;
-        let mut store_bytes = options.memory_bytes - options.memory_bytes / CONNECTIONS_SHARE;
-        store_bytes -= notices_bytes(store_bytes);
         Ok(Self {
             listener,
             poll,
@@ -212,24 +97,7 @@ impl Server {
             dirty: VecDeque::new(),
             round_bytes: 0,
             next_turn: Vec::new(),
-            shared: Shared {
-                store: Store::new(store_bytes),
-                started: Instant::now(),
-                password: options.password.as_ref().map(|password| blake3::hash(password.as_bytes())),
-                clients_max: options.clients_max,
-                connected: 0,
-                commands: 0,
-                connections: 0,
-                malformed: 0,
-                hung_up: 0,
-                held_bytes: 0,
-                held_bytes_max: (options.memory_bytes / CONNECTIONS_SHARE).max(CONNECTIONS_BYTES_MIN)
-                    as usize,
-                memory_bytes: options.memory_bytes,
-                looked: 0,
-                port,
-                last_ns: 0,
-            },
+            shared: Shared::new(options, port),
             tls,
             resting: None,
             stranger_time: STRANGER_TIME,
@@ -448,6 +316,7 @@ impl Server {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::SCANNED_MAX;
     use bytes::Bytes;
     use std::io::{Read, Write};
     use std::net::TcpStream;
@@ -470,7 +339,7 @@ mod tests {
     #[test]
     fn who_looks_at_much_leaves_others_their_turns() {
         let mut server = Server::bind(&ServeOptions::new("127.0.0.1:0".parse().unwrap(), 64 << 20)).unwrap();
-        for number in 0..2 * command::SCANNED_MAX as u64 {
+        for number in 0..2 * SCANNED_MAX as u64 {
             let key = number.to_string();
             assert!(server.shared.store.put(
                 key.as_bytes(),
@@ -547,13 +416,5 @@ mod tests {
             stop.store(true, Ordering::Release);
             served.join().unwrap();
         });
-    }
-
-    #[test]
-    fn options_do_not_show_the_password() {
-        let mut options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), 1 << 20);
-        options.password = Some("s3cret".to_owned());
-        let shown = format!("{options:?}");
-        assert!(shown.contains("password") && !shown.contains("s3cret"), "{shown}");
     }
 }

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::command::{self, SCANNED_MAX, Taken};
-use super::output::Output;
-use super::session::Session;
-use super::{COMMAND_BYTES_MAX, OUTPUT_BYTES_MAX, Shared};
-use crate::wire::{self, Begin, Reply};
+use crate::command::{self, SCANNED_MAX, Taken};
+use crate::output::Output;
+use crate::session::Session;
+use crate::shared::{COMMAND_BYTES_MAX, OUTPUT_BYTES_MAX, Shared};
+use pantler_tier::wire::{self, Begin, Reply};
 
 /// Room for what arrives first.
 const INPUT_BYTES: usize = 16 << 10;
@@ -27,7 +27,7 @@ const FAILURES_MAX: u32 = 8;
 const STRANGER_BYTES_MAX: usize = 8 << 10;
 
 /// What a connection waits for.
-pub(super) enum State {
+pub(crate) enum State {
     /// The peer, or room to write; and whether that is something else than before.
     Waits { read: bool, write: bool, changed: bool },
     /// Nothing: it is over.
@@ -35,7 +35,7 @@ pub(super) enum State {
 }
 
 /// One client.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     stream: TcpStream,
     tls: Option<Box<rustls::ServerConnection>>,
     input: Vec<u8>,
@@ -57,7 +57,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(
+    pub(crate) fn new(
         stream: TcpStream,
         id: u64,
         tls: Option<&Arc<rustls::ServerConfig>>,
@@ -89,16 +89,16 @@ impl Connection {
         })
     }
 
-    pub(super) fn stream(&self) -> &TcpStream {
+    pub(crate) fn stream(&self) -> &TcpStream {
         &self.stream
     }
 
-    pub(super) fn has_output(&self) -> bool {
+    pub(crate) fn has_output(&self) -> bool {
         !self.ended && (self.wants_write() || self.resting)
     }
 
     /// Reads what is there and answers it, without writing. Returns the bytes that were read.
-    pub(super) fn serve(&mut self, shared: &mut Shared) -> usize {
+    pub(crate) fn serve(&mut self, shared: &mut Shared) -> usize {
         let mut turn = 0;
         while !self.ended
             && !self.session.closing
@@ -130,7 +130,7 @@ impl Connection {
     }
 
     /// Writes, and answers what waited for room.
-    pub(super) fn advance(&mut self, shared: &mut Shared) {
+    pub(crate) fn advance(&mut self, shared: &mut Shared) {
         self.write();
         while self.stalled && !self.resting && !self.ended && !self.is_backed_up(shared) {
             self.answer(shared);
@@ -139,17 +139,17 @@ impl Connection {
     }
 
     /// Whether it waits for its next turn.
-    pub(super) fn rests(&self) -> bool {
+    pub(crate) fn rests(&self) -> bool {
         self.resting && !self.ended
     }
 
     /// It is its turn again.
-    pub(super) fn go_on(&mut self) {
+    pub(crate) fn go_on(&mut self) {
         self.resting = false;
     }
 
     /// Bytes that wait.
-    pub(super) fn waiting_bytes(&self) -> usize {
+    pub(crate) fn waiting_bytes(&self) -> usize {
         self.output.len()
     }
 
@@ -160,19 +160,19 @@ impl Connection {
     }
 
     /// Counts the memory of its buffers (M1).
-    pub(super) fn charge(&mut self, shared: &mut Shared) {
+    pub(crate) fn charge(&mut self, shared: &mut Shared) {
         let now = self.input.capacity() + self.output.room();
         shared.held_bytes = shared.held_bytes - self.charged + now;
         self.charged = now;
     }
 
     /// What was counted last.
-    pub(super) fn charged(&self) -> usize {
+    pub(crate) fn charged(&self) -> usize {
         self.charged
     }
 
     /// Gives back buffers in which there is nothing.
-    pub(super) fn trim(&mut self) {
+    pub(crate) fn trim(&mut self) {
         if self.input.is_empty() {
             self.input = Vec::new();
         }
@@ -180,7 +180,7 @@ impl Connection {
     }
 
     /// For how long it was seen without authentication (M2).
-    pub(super) fn strange_for(&mut self, now: Instant) -> Duration {
+    pub(crate) fn strange_for(&mut self, now: Instant) -> Duration {
         let is_stranger = !self.session.known || self.tls.as_ref().is_some_and(|tls| tls.is_handshaking());
         if !is_stranger {
             self.strange_since = None;
@@ -190,7 +190,7 @@ impl Connection {
     }
 
     /// It is over, whatever waits.
-    pub(super) fn cut(&mut self) {
+    pub(crate) fn cut(&mut self) {
         self.ended = true;
     }
 
@@ -296,7 +296,7 @@ impl Connection {
     }
 
     /// What to wait for now.
-    pub(super) fn state(&mut self, shared: &Shared) -> State {
+    pub(crate) fn state(&mut self, shared: &Shared) -> State {
         let write = self.wants_write();
         if self.ended || (self.session.closing && !write) {
             return State::Ended;
@@ -308,7 +308,7 @@ impl Connection {
     }
 
     /// The connection is taken off all lists.
-    pub(super) fn end(&mut self, shared: &mut Shared) {
+    pub(crate) fn end(&mut self, shared: &mut Shared) {
         shared.held_bytes -= std::mem::take(&mut self.charged);
         shared.store.leave(self.session.owner);
     }
@@ -318,7 +318,7 @@ impl Connection {
     }
 
     /// Writes what the socket takes.
-    pub(super) fn write(&mut self) {
+    pub(crate) fn write(&mut self) {
         if self.ended {
             return;
         }
@@ -380,7 +380,7 @@ fn write_tls(tls: &mut rustls::ServerConnection, output: &mut Output, stream: &T
 }
 
 /// Says that there is no room, and hangs up.
-pub(super) fn turn_away(mut stream: TcpStream) {
+pub(crate) fn turn_away(mut stream: TcpStream) {
     // A client that does not read it need not know.
     let _ = stream.set_nonblocking(true);
     let _ = stream.write(b"-ERR max number of clients reached\r\n");

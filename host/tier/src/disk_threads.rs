@@ -19,7 +19,7 @@ const THREADS_MAX: usize = 32;
 type Work = Box<dyn FnOnce() + Send>;
 
 /// Threads for what may hang. They end with this, once what they do has ended.
-pub(crate) struct Errands {
+pub(crate) struct DiskThreads {
     shared: Arc<Shared>,
 }
 
@@ -40,7 +40,7 @@ struct State {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no thread panics with errands")
+        self.state.lock().expect("no thread panics with the queue")
     }
 
     fn serve(&self) {
@@ -54,14 +54,14 @@ impl Shared {
                 return;
             } else {
                 state.idle += 1;
-                state = self.changed.wait(state).expect("no thread panics with errands");
+                state = self.changed.wait(state).expect("no thread panics with the queue");
                 state.idle -= 1;
             }
         }
     }
 }
 
-impl Errands {
+impl DiskThreads {
     pub(crate) fn new() -> Self {
         Self { shared: Arc::default() }
     }
@@ -90,7 +90,7 @@ impl Errands {
         state.under_way += 1;
         if state.waiting.len() > state.idle && state.threads < THREADS_MAX {
             let shared = Arc::clone(&self.shared);
-            let thread = std::thread::Builder::new().name("pantler-errand".to_owned());
+            let thread = std::thread::Builder::new().name("pantler-disk".to_owned());
             // Where there can be no thread, the caller finds out by its limit.
             state.threads += usize::from(thread.spawn(move || shared.serve()).is_ok());
         }
@@ -104,7 +104,7 @@ impl Errands {
     }
 }
 
-impl Drop for Errands {
+impl Drop for DiskThreads {
     fn drop(&mut self) {
         self.shared.lock().ended = true;
         self.shared.changed.notify_all();
@@ -112,7 +112,7 @@ impl Drop for Errands {
 }
 
 #[cfg(test)]
-impl Errands {
+impl DiskThreads {
     /// All that can be done at once hangs, each until its part of what comes back is dropped.
     pub(crate) fn hang(&self) -> Vec<std::sync::mpsc::Sender<()>> {
         let hang = |_| {
@@ -135,16 +135,16 @@ mod tests {
 
     #[test]
     fn who_waits_for_what_hangs_is_let_go_and_others_are_served() {
-        let errands = Errands::new();
+        let threads = DiskThreads::new();
         let (release, held) = channel::<()>();
         let start = Instant::now();
-        assert_eq!(errands.run(Duration::from_millis(20), move || held.recv().is_ok()), None);
+        assert_eq!(threads.run(Duration::from_millis(20), move || held.recv().is_ok()), None);
         assert!(start.elapsed() < LONG / 2);
-        assert_eq!(errands.under_way(), 1);
-        assert_eq!(errands.run(LONG, || 7), Some(7));
-        assert_eq!(errands.under_way(), 1);
+        assert_eq!(threads.under_way(), 1);
+        assert_eq!(threads.run(LONG, || 7), Some(7));
+        assert_eq!(threads.under_way(), 1);
         release.send(()).unwrap();
-        while errands.under_way() > 0 {
+        while threads.under_way() > 0 {
             assert!(start.elapsed() < LONG, "it does not end");
             std::thread::yield_now();
         }
@@ -152,11 +152,11 @@ mod tests {
 
     #[test]
     fn what_finds_no_thread_waits_for_one() {
-        let errands = Errands::new();
-        let release = errands.hang();
-        assert_eq!(errands.run(Duration::from_millis(20), || ()), None, "N2");
+        let threads = DiskThreads::new();
+        let release = threads.hang();
+        assert_eq!(threads.run(Duration::from_millis(20), || ()), None, "N2");
         drop(release);
-        assert_eq!(errands.run(LONG, || 7), Some(7));
-        assert_eq!(errands.shared.lock().threads, THREADS_MAX);
+        assert_eq!(threads.run(LONG, || 7), Some(7));
+        assert_eq!(threads.shared.lock().threads, THREADS_MAX);
     }
 }

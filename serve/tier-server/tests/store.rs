@@ -1,7 +1,7 @@
 //! The store against a twin that sorts at each step, and against what its invariants say.
 
 use bytes::Bytes;
-use pantler_tier::store::{NOBODY, Owner, Store, charge, notices_bytes};
+use pantler_tier_server::store::{NOBODY, Owner, Store, charge, notices_bytes};
 use proptest::prelude::*;
 
 const CLIENTS: usize = 3;
@@ -177,12 +177,12 @@ fn notices_are_bounded_and_what_is_lost_is_unknown() {
     let large = Bytes::from(vec![0; 8 << 20]);
     let mut store = Store::new(10 * charge(&[0; 8], &large));
     let (silent, busy) = (store.join("silent"), store.join("busy"));
-    let many = pantler_tier::store::NOTICES_MAX as u64 + 100;
+    let many = pantler_tier_server::store::NOTICES_MAX as u64 + 100;
     for number in 0..many {
         store.put(&number.to_le_bytes(), large.clone(), silent, number, false);
     }
     let told = store.notices(silent);
-    assert_eq!((told.gone.len(), told.unknown), (pantler_tier::store::NOTICES_MAX, true));
+    assert_eq!((told.gone.len(), told.unknown), (pantler_tier_server::store::NOTICES_MAX, true));
     assert_eq!(store.notices(silent), Default::default());
     store.put(b"x", Bytes::new(), busy, many, false);
     store.flush();
@@ -224,7 +224,7 @@ fn a_value_is_charged_with_the_buffer_that_it_keeps() {
 fn owners_are_bounded_and_idle_ones_make_room() {
     let mut store = Store::new(100_000);
     let owners: Vec<Owner> =
-        (0..pantler_tier::store::OWNERS_MAX).map(|number| store.join(&number.to_string())).collect();
+        (0..pantler_tier_server::store::OWNERS_MAX).map(|number| store.join(&number.to_string())).collect();
     assert_eq!(store.join("one more"), NOBODY);
     assert_eq!(store.join("17"), owners[17], "who is known stays known");
     store.leave(owners[5]);

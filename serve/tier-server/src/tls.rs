@@ -6,10 +6,10 @@ use std::sync::Arc;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::TierError;
+use pantler_tier::TierError;
 
 /// From a certificate chain and a key in PEM files. The key must be readable by its owner only.
-pub(super) fn configure(certificates: &Path, key: &Path) -> Result<Arc<rustls::ServerConfig>, TierError> {
+pub(crate) fn configure(certificates: &Path, key: &Path) -> Result<Arc<rustls::ServerConfig>, TierError> {
     let refuse =
         |path: &Path, why: &dyn std::fmt::Display| TierError::Invalid(format!("{}: {why}", path.display()));
     let chain = CertificateDer::pem_file_iter(certificates).map_err(|error| refuse(certificates, &error))?;
@@ -17,7 +17,7 @@ pub(super) fn configure(certificates: &Path, key: &Path) -> Result<Arc<rustls::S
     if chain.is_empty() {
         return Err(refuse(certificates, &"expected a certificate in PEM"));
     }
-    let text = crate::secret_file::read_key_file(key)?;
+    let text = pantler_tier::read_key_file(key)?;
     let private = PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|error| refuse(key, &error))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)

@@ -1,26 +1,26 @@
 //! What a client has said about itself, and what it has been told.
 
-use super::Shared;
+use crate::shared::Shared;
 use crate::store::{NOBODY, Notices, Owner};
-use crate::wire::{Protocol, Reply};
+use pantler_tier::wire::{Protocol, Reply};
 
 /// One client, whatever its connection is made of.
-pub(super) struct Session {
-    pub(super) id: u64,
-    pub(super) protocol: Protocol,
+pub(crate) struct Session {
+    pub(crate) id: u64,
+    pub(crate) protocol: Protocol,
     /// It has said the password, or needs none.
-    pub(super) known: bool,
+    pub(crate) known: bool,
     /// Wrong passwords so far.
-    pub(super) failures: u32,
-    pub(super) owner: Owner,
+    pub(crate) failures: u32,
+    pub(crate) owner: Owner,
     /// The connection ends after what is to be said.
-    pub(super) closing: bool,
+    pub(crate) closing: bool,
     /// Fullness as last told to clients that joined.
     told_full: Option<bool>,
 }
 
 impl Session {
-    pub(super) fn new(id: u64, known: bool) -> Self {
+    pub(crate) fn new(id: u64, known: bool) -> Self {
         Self {
             id,
             protocol: Protocol::default(),
@@ -33,7 +33,7 @@ impl Session {
     }
 
     /// Rule U5: what became of this client's blocks goes with the answer, before it.
-    pub(super) fn news(&mut self, shared: &mut Shared) -> Option<Reply> {
+    pub(crate) fn news(&mut self, shared: &mut Shared) -> Option<Reply> {
         if self.owner == NOBODY {
             return None;
         }
@@ -55,7 +55,7 @@ impl Session {
 
     /// Answers in that protocol from now on. A client that cannot be told anything owns
     /// nothing.
-    pub(super) fn speak(&mut self, shared: &mut Shared, protocol: Protocol) {
+    pub(crate) fn speak(&mut self, shared: &mut Shared, protocol: Protocol) {
         if protocol == Protocol::Resp2 {
             shared.store.leave(self.owner);
             (self.owner, self.told_full) = (NOBODY, None);

@@ -1,28 +1,27 @@
-//! What clients can ask: what our own client asks, and people who look
-//! (docs/decisions/0091-a-tier-server-answers-its-client.md). docs/TIER-PROTOCOL.md says what each
+//! The commands that our own client sends, and those for a look by hand
+//! (docs/decisions/0091-tiers-do-what-mounts-need.md). docs/TIER-PROTOCOL.md says what each
 //! answers.
 
 use bytes::Bytes;
 
-use super::session::Session;
-use super::{Shared, listing};
-use crate::Retrieve;
+use crate::listing;
+use crate::session::Session;
+use crate::shared::Shared;
 use crate::store::LOOKED_MAX;
-use crate::wire::{Protocol, Reply, WORD_BYTES_MAX};
+use pantler_tier::Retrieve;
+use pantler_tier::wire::{LISTED_MAX, Protocol, Reply, WORD_BYTES_MAX};
 
 /// Longest name of a client.
 const NAME_BYTES_MAX: usize = 128;
-/// Keys of one owner that an answer lists.
-pub(crate) const LISTED_MAX: usize = 100_000;
 /// Places of the store that are looked at for one answer: no other client is served meanwhile.
-pub(super) const SCANNED_MAX: usize = 10_000;
+pub(crate) const SCANNED_MAX: usize = 10_000;
 
 type Words<'a> = [&'a [u8]];
 
 /// A value in the buffer that it arrived in, and the bytes of that.
-pub(super) struct Taken {
-    pub(super) value: Bytes,
-    pub(super) room: usize,
+pub(crate) struct Taken {
+    pub(crate) value: Bytes,
+    pub(crate) room: usize,
 }
 
 impl Taken {
@@ -34,7 +33,7 @@ impl Taken {
 
 /// Carries out a command. `taken` is its third word, where the buffer that it arrived in is free to
 /// be kept.
-pub(super) fn execute(
+pub(crate) fn execute(
     session: &mut Session,
     shared: &mut Shared,
     words: &Words<'_>,
@@ -185,7 +184,7 @@ fn join(session: &mut Session, shared: &mut Shared, name: &[u8]) -> Reply {
         (Reply::text("server"), Reply::text("pantler")),
         (Reply::text("version"), Reply::Number(1)),
         (Reply::text("limit"), Reply::Number(shared.store.limit() as i64)),
-        (Reply::text("entry"), Reply::Number(crate::store::ENTRY_BYTES as i64)),
+        (Reply::text("entry"), Reply::Number(pantler_tier::wire::ENTRY_BYTES as i64)),
         (Reply::text("full"), Reply::Number(shared.store.is_full().into())),
     ])
 }

@@ -23,10 +23,8 @@ use std::hash::BuildHasher;
 use bytes::Bytes;
 use hashbrown::{HashMap, HashTable};
 use pantler_steward::placement::{Ages, Arrival, Standing};
+use pantler_tier::wire::ENTRY_BYTES;
 
-/// Memory that an entry takes beside its key and value: the entry, its place in the table and in
-/// the order, and what the allocator adds to three pieces.
-pub const ENTRY_BYTES: u64 = 256;
 /// Notices that wait for an owner that does not talk.
 pub const NOTICES_MAX: usize = 16_384;
 /// What a waiting notice is charged with beside its key.

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use common::{Served, say};
-use pantler_tier::serve::{COMMAND_BYTES_MAX, OUTPUT_BYTES_MAX};
+use pantler_tier_server::{COMMAND_BYTES_MAX, OUTPUT_BYTES_MAX};
 
 const MEMORY: u64 = 8 << 20;
 /// What connections may hold, and what one of them adds in its turn.

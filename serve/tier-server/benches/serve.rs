@@ -1,8 +1,8 @@
 //! Requests per second of `pantler tier serve` and of redis-server, by the same client,
 //! redis-benchmark, in one run.
 //!
-//! `cargo bench -p pantler-tier --bench serve`; `-- 50000` for that many requests each, and five
-//! times as many over many connections; `-- unpinned` to let the kernel choose processors. Rounds
+//! `cargo bench -p pantler-tier-server --bench serve`; `-- 50000` for that many requests each, and
+//! five times as many over many connections; `-- unpinned` to let the kernel choose processors. Rounds
 //! alternate, and so does the first of them, so that other work of the machine hurts all alike;
 //! medians, with the lowest and the highest, and of the ratios of neighbouring rounds. The servers
 //! have one processor and the client another: else rates say which program ran where. Processor
@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 
 use pantler_rig::{Ready, Server as Child};
-use pantler_tier::serve::{ServeOptions, Server};
+use pantler_tier_server::{ServeOptions, Server};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 

@@ -9,10 +9,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub use pantler_rig::eventually;
-use pantler_tier::serve::{ServeOptions, Server};
 use pantler_tier::{
     Given, Key, News, Place, Put, RemoteOptions, RemoteTier, Retrieve, Seal, Stem, Tier, TierError, Wanted,
 };
+use pantler_tier_server::{ServeOptions, Server};
 
 /// Time for a short piece of work on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
