@@ -94,6 +94,6 @@ mod tests {
         assert!(seat.is_ok_and(|seat| seat.is_ok()));
         let more: Vec<Seat> = std::iter::from_fn(|| descriptors.file_now()).collect();
         assert_eq!(files.len() + more.len(), 75, "a quarter is for connections");
-        descriptors.connection().await;
+        drop(descriptors.connection().await);
     }
 }

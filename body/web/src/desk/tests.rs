@@ -287,9 +287,7 @@ fn requests_for_what_is_being_read_share_its_bytes() {
             panic!("a turn")
         };
         let first = place.desk.enqueue(&mut state, ticket, &file, FIRST);
-        let Some(Work::Read { id, .. }) = state.queues.scheduler.next(Duration::ZERO) else {
-            panic!("no read")
-        };
+        let Some(Work::Read { id, .. }) = state.queues.scheduler.next() else { panic!("no read") };
         (first, id)
     };
     let part = Wish { start: 100, ..wish };
