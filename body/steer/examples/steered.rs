@@ -117,7 +117,7 @@ fn main() -> Result<(), Failure> {
 fn kernel(arguments: &Arguments, mut command: Command) -> Result<(), Failure> {
     use std::os::unix::process::CommandExt;
     let name = pantler_kernel::names::run_name("kernel");
-    let group = group::create(&name)?;
+    let group = group::create(&name, false)?;
     group.hard_limit(Some(arguments.total.unwrap_or(arguments.budget)))?;
     throttle(&*group, arguments.throttle)?;
     let files = group.program_files();

@@ -8,8 +8,9 @@ use pantler_kernel::group::mounts::{Memory, Places};
 use pantler_kernel::{pages, pid_namespace};
 
 use crate::kernel::{CACHESTAT, Kernel, TRACEPOINTS, Version};
-use crate::trace::Kind;
-use crate::trace::instance::{mounted_tracefs, read_layout};
+use crate::trace::instance::mounted_tracefs;
+use crate::trace::probes;
+use crate::trace::source::has_tracepoints;
 
 /// One thing that steering needs or can use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,18 +34,13 @@ pub fn doctor() -> Vec<Check> {
     let kernel = Kernel::running();
     let mut checks = vec![privileges(), own_pid_namespace(), tracefs()];
     if let Some(root) = mounted_tracefs() {
-        let missing: Vec<String> = Kind::ALL
-            .iter()
-            .filter(|&&kind| read_layout(&root, kind).is_err())
-            .map(|kind| crate::trace::tracepoint(*kind).to_owned())
-            .collect();
-        let found = if missing.is_empty() { Ok("all five are there") } else { Err(missing.join(", ")) };
-        checks.push(tracepoints(&kernel, found));
+        let probes = probes::are_possible(&root).map_err(|error| error.to_string());
+        checks.push(references(&kernel, has_tracepoints(&root), probes));
     }
     let places = Places::read();
     checks.push(memory(places.as_ref().ok()));
     checks.push(device_counters(places.as_ref().ok()));
-    checks.push(cachestat(&kernel, pages::has_cachestat()));
+    checks.push(asking(&kernel, pages::has_cachestat()));
     checks.extend(niceties(&kernel));
     checks.push(left_alone(Path::new(DAMON)));
     checks
@@ -58,22 +54,22 @@ fn check<F: Display, M: Display>(name: &'static str, found: Result<F, M>, remedy
     Check { name, needed: true, present, detail, remedy, since: None }
 }
 
-fn tracepoints(kernel: &Kernel, found: Result<&str, String>) -> Check {
-    let found = found.map_err(|missing| {
-        if kernel.has(TRACEPOINTS) {
-            format!("{kernel} lacks {missing}, or we may not read them")
-        } else {
-            format!("{kernel} is older than {TRACEPOINTS} and lacks {missing}")
-        }
-    });
-    let remedy = "run Linux 6.12 or newer with CONFIG_TRACEPOINTS, as root";
-    Check { since: Some(TRACEPOINTS), ..check("filemap tracepoints", found, remedy) }
+/// How references would be watched.
+fn references(kernel: &Kernel, has_tracepoints: bool, probes: Result<(), String>) -> Check {
+    let found = match (has_tracepoints, probes) {
+        (true, _) => Ok("by the filemap tracepoints, all five are there".to_owned()),
+        (false, Ok(())) => Ok(format!("by probes, as {kernel} lacks filemap tracepoints")),
+        (false, Err(error)) => Err(error),
+    };
+    let remedy = "run Linux 6.12 or newer with CONFIG_TRACEPOINTS, or with CONFIG_KPROBE_EVENTS and CONFIG_DEBUG_INFO_BTF, as root";
+    Check { since: Some(TRACEPOINTS), ..check("watching references", found, remedy) }
 }
 
-fn cachestat(kernel: &Kernel, is_there: bool) -> Check {
-    let found =
-        if is_there { Ok(format!("{kernel} has it")) } else { Err(format!("{kernel} does not have it")) };
-    Check { since: Some(CACHESTAT), ..check("cachestat", found, "run Linux 6.5 or newer") }
+/// How the kernel is asked what is cached.
+fn asking(kernel: &Kernel, has_cachestat: bool) -> Check {
+    let way = if has_cachestat { "cachestat" } else { "mincore" };
+    let found: Result<_, &str> = Ok(format!("by {way}, which {kernel} has"));
+    Check { since: Some(CACHESTAT), ..check("asking what is cached", found, "run Linux 6.5 or newer") }
 }
 
 /// What steering gets by without. Judged by the version: there is nothing to try, or trying it
@@ -216,12 +212,14 @@ mod tests {
         let present: Vec<_> = niceties(&old).filter(|check| check.present).map(|check| check.name).collect();
         assert_eq!(present, ["pidfd_getfd"]);
         assert!(niceties(&old).all(|check| check.detail.contains("5.15.0-100-generic") && !check.needed));
-        let lacking = tracepoints(&old, Err("mm_filemap_get_pages".to_owned()));
-        let expected = "Linux 5.15.0-100-generic is older than 6.12 and lacks mm_filemap_get_pages";
-        assert_eq!((lacking.present, lacking.detail.as_str()), (false, expected));
-        assert!(!cachestat(&old, false).present);
+        let probed = references(&old, false, Ok(()));
+        let expected = "by probes, as Linux 5.15.0-100-generic lacks filemap tracepoints";
+        assert_eq!((probed.present, probed.detail.as_str()), (true, expected));
+        assert!(!references(&old, false, Err("no types".to_owned())).present);
+        assert!(asking(&old, false).detail.starts_with("by mincore"));
         // A feature that a distribution carried back is there.
-        assert!(cachestat(&old, true).present && tracepoints(&old, Ok("all")).present);
+        assert!(references(&old, true, Err("no types".to_owned())).present);
+        assert!(asking(&old, true).detail.starts_with("by cachestat"));
     }
 
     #[test]

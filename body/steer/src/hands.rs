@@ -80,7 +80,7 @@ impl Hands {
 }
 
 fn cached(file: BorrowedFd<'_>, span: Span) -> io::Result<Answer> {
-    pages::cachestat(file, span.first, span.blocks).map(|stat| Answer::Cached(stat.cached))
+    pages::count_cached(file, span.first, span.blocks).map(Answer::Cached)
 }
 
 /// Whether reading this block would wait. An error counts as no: waiting for it would not end.

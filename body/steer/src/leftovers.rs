@@ -1,11 +1,11 @@
-//! Cleaning up after runs that crashed: trace instances and control groups.
+//! Cleaning up after runs that crashed: trace instances, probes and control groups.
 
 use std::path::PathBuf;
 
 use pantler_kernel::{names, pid_namespace};
 
 use crate::error::SteerError;
-use crate::trace::instance;
+use crate::trace::{instance, probes};
 
 /// Removes what crashed runs left behind. Returns what was removed.
 ///
@@ -26,6 +26,12 @@ pub fn clean_leftovers() -> Result<Vec<PathBuf>, SteerError> {
             Err(error) => {
                 tracing::warn!(%error, path = %path.display(), "a trace instance of a crashed run stays");
             }
+        }
+    }
+    if let Some(root) = instance::mounted_tracefs() {
+        match probes::clean_leftovers(&root) {
+            Ok(groups) => removed.extend(groups),
+            Err(error) => tracing::warn!(%error, "could not look for probes of crashed runs"),
         }
     }
     removed.extend(names::clean_groups()?);

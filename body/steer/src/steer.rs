@@ -11,20 +11,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use pantler_kernel::group::{self, RunGroup, mounts};
-use pantler_kernel::{KernelError, clock, names, pages, pid_namespace};
+use pantler_kernel::{clock, names, pid_namespace};
 use pantler_pagecache::SteerCounters;
 
 use crate::doors::Doors;
 use crate::error::SteerError;
-use crate::kernel::{Kernel, TRACEPOINTS};
 use crate::leftovers::clean_leftovers;
 use crate::options::SteerOptions;
 use crate::reader;
 use crate::shared::Shared;
 use crate::steering::Steering;
-use crate::trace::Kind;
 use crate::trace::feed::Feed;
 use crate::trace::instance::{self, Follow, Instance};
+use crate::trace::{Kind, Source};
 use crate::watch;
 
 /// A run with a steered page cache. Stopping (or dropping it) gives readahead back and removes
@@ -44,14 +43,13 @@ impl Steer {
     /// [`KernelError::Missing`] names what the machine lacks and the remedy; else what refused.
     pub fn start(options: SteerOptions) -> Result<Steer, SteerError> {
         options.check()?;
-        need(&Kernel::running(), pages::has_cachestat())?;
         pid_namespace::need_initial()?;
         if let Err(error) = clean_leftovers() {
             tracing::warn!(%error, "could not look for leftovers of crashed runs");
         }
         let name = names::run_name(&options.name);
         let root = instance::tracefs()?;
-        let group = group::create(&name)?;
+        let group = group::create(&name, true)?;
         let home = join(&*group)?;
         let prepared = match Prepared::new(&options, &name, &root) {
             Ok(prepared) => prepared,
@@ -274,10 +272,11 @@ struct Prepared {
 
 impl Prepared {
     fn new(options: &SteerOptions, name: &str, root: &Path) -> Result<Prepared, SteerError> {
-        let run = Instance::create(root, name, options.buffer_kb, Follow::Listed)?;
+        let source = Arc::new(Source::find(root, name)?);
+        let run = Instance::create(root, name, &source, options.buffer_kb, Follow::Listed)?;
         let others = if options.watch_others {
             let (name, buffer_kb) = (format!("{name}.others"), (options.buffer_kb / 4).max(4));
-            Some(Instance::create(root, &name, buffer_kb, Follow::Others)?)
+            Some(Instance::create(root, &name, &source, buffer_kb, Follow::Others)?)
         } else {
             None
         };
@@ -332,15 +331,6 @@ fn try_a_read(run: &Instance, feed: &mut Feed) -> Result<(), SteerError> {
     Ok(())
 }
 
-/// Refuses a kernel without `cachestat`; the tracepoints are looked for when they are set up.
-fn need(kernel: &Kernel, has_cachestat: bool) -> Result<(), SteerError> {
-    if has_cachestat {
-        return Ok(());
-    }
-    let remedy = format!("this is {kernel}; run Linux {TRACEPOINTS} or newer");
-    Err(KernelError::Missing { what: "cachestat", remedy }.into())
-}
-
 /// Puts the calling process into the group; returns the files that bring it back.
 fn join(group: &dyn RunGroup) -> Result<Vec<PathBuf>, SteerError> {
     let places = mounts::Places::read()?;
@@ -362,20 +352,5 @@ fn join(group: &dyn RunGroup) -> Result<Vec<PathBuf>, SteerError> {
 fn leave(home: &[PathBuf]) {
     for file in home {
         let _ = group::write(file, &std::process::id().to_string());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_kernel_that_is_too_old_is_named() {
-        let old = Kernel::named("6.1.0-18-amd64");
-        assert!(need(&old, true).is_ok(), "what is there counts, not the number");
-        let error = need(&old, false).expect_err("refused");
-        assert!(error.is_missing());
-        let expected = "cachestat is missing: this is Linux 6.1.0-18-amd64; run Linux 6.12 or newer";
-        assert_eq!(error.to_string(), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! The kernel's `filemap` tracepoints as a stream of [`Event`]s in order of time.
+//! What the kernel tells of its page cache, as a stream of [`Event`]s in order of time.
 //!
 //! ```text
 //!   per_cpu/cpu0/trace_pipe_raw  ->  page  ->  layout  \
@@ -7,26 +7,20 @@
 //!
 //! [`page`] walks one page of the ring buffer, [`mod@format`] finds the fields of an event,
 //! [`instance`] owns a tracefs instance, [`feed`] reads all CPUs of some instances and merges them.
+//! The events are `filemap` tracepoints, or [`probes`] of the run where the kernel has none.
 
 pub mod feed;
 pub mod format;
 pub mod instance;
 pub mod page;
+pub mod probes;
+pub mod source;
 
 pub use pantler_pagecache::Kind;
 
-/// The tracepoint of a kind, in the group `filemap`.
-pub fn tracepoint(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Read => "mm_filemap_get_pages",
-        Kind::Added => "mm_filemap_add_to_page_cache",
-        Kind::Gone => "mm_filemap_delete_from_page_cache",
-        Kind::Fault => "mm_filemap_fault",
-        Kind::Mapped => "mm_filemap_map_pages",
-    }
-}
+pub use source::{Source, tracepoint};
 
-/// One event of one tracepoint.
+/// One event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
     /// Nanoseconds of `CLOCK_MONOTONIC` (the trace clock `mono`).

@@ -108,7 +108,7 @@ fn scans(file: &str) -> String {
 
 /// Bytes read from devices for a script by the kernel alone, with the budget as its limit.
 fn read_by_the_kernel_alone(script: &str) -> u64 {
-    let alone = group::create(&names::run_name("alone")).expect("a group");
+    let alone = group::create(&names::run_name("alone"), false).expect("a group");
     alone.hard_limit(Some(BUDGET)).expect("limited");
     let doors = alone.program_files();
     let enter: Vec<String> = doors.iter().map(|door| format!("echo $$ > {};", door.display())).collect();

@@ -271,7 +271,7 @@ impl Bench {
     ) -> Result<Running> {
         forget(root)?;
         let group = if is_limited {
-            let group = group::create(&pantler_kernel::names::run_name("web-bench"))?;
+            let group = group::create(&pantler_kernel::names::run_name("web-bench"), false)?;
             group.hard_limit(Some(LIMIT_BYTES))?;
             group.throttle(Throttle {
                 major: self.device.0,

@@ -90,15 +90,16 @@ pub trait RunGroup: std::fmt::Debug + Send + Sync {
     fn remove(&self) -> Result<(), KernelError>;
 }
 
-/// Makes the group of a run in whichever hierarchy has the memory controller.
+/// Makes the group of a run in whichever hierarchy has the memory controller. With `joins` the
+/// calling process is about to enter [`RunGroup::host_files`], and may be moved there at once.
 ///
 /// # Errors
 /// [`KernelError::Missing`] when there is none, else the control file that refused.
-pub fn create(name: &str) -> Result<Box<dyn RunGroup>, KernelError> {
+pub fn create(name: &str, joins: bool) -> Result<Box<dyn RunGroup>, KernelError> {
     let places = mounts::Places::read()?;
     match places.memory {
         Some(mounts::Memory::V1 { .. }) => Ok(Box::new(v1::V1::create(&places, name)?)),
-        Some(mounts::Memory::V2 { .. }) => Ok(Box::new(v2::V2::create(&places, name)?)),
+        Some(mounts::Memory::V2 { .. }) => Ok(Box::new(v2::V2::create(&places, name, joins)?)),
         None => Err(KernelError::Missing {
             what: "the memory control group",
             remedy: "mount cgroup2 (or cgroup v1 with -o memory) and boot without cgroup_disable=memory"
@@ -132,12 +133,14 @@ const NO_LIMIT: u64 = 1 << 60;
 /// The least that the groups above a folder leave, by the names of their files.
 pub(crate) fn headroom_above(folder: &Path, limits: &[&str], usage: &str) -> Option<u64> {
     let above = folder.ancestors().skip(1).take_while(|folder| folder.join("cgroup.procs").exists());
-    let left = |folder: &Path| {
-        let limit = limits.iter().filter_map(|file| read_number(&folder.join(file)).ok()).min()?;
-        let used = read_number(&folder.join(usage)).ok()?;
-        (limit < NO_LIMIT).then(|| limit.saturating_sub(used))
-    };
-    above.filter_map(left).min()
+    above.filter_map(|folder| headroom_at(folder, limits, usage)).min()
+}
+
+/// What the limits of one folder leave.
+pub(crate) fn headroom_at(folder: &Path, limits: &[&str], usage: &str) -> Option<u64> {
+    let limit = limits.iter().filter_map(|file| read_number(&folder.join(file)).ok()).min()?;
+    let used = read_number(&folder.join(usage)).ok()?;
+    (limit < NO_LIMIT).then(|| limit.saturating_sub(used))
 }
 
 /// Writes a control file.

@@ -9,11 +9,13 @@
 //!   server.
 //! * [`limits`], [`clock`]: descriptors, the clock, scheduling.
 //! * [`file_handle`]: names of files that survive closing.
+//! * [`btf`]: where the kernel's structs keep their fields.
 //! * [`names`]: names of what a run leaves in the kernel, and cleaning up after crashed runs.
 //!
 //! It decides nothing (docs/decisions/0082-one-home-for-the-kernel.md). A kernel without a feature
 //! is answered with [`KernelError::Missing`] or with the kernel's own error, never with a guess.
 
+pub mod btf;
 pub mod clock;
 pub mod error;
 pub mod file_handle;

@@ -28,7 +28,7 @@ fn start_of(pid: u32) -> Option<u64> {
 }
 
 /// Whether a name is that of a run without its process.
-fn is_leftover(name: &str) -> bool {
+pub fn is_leftover(name: &str) -> bool {
     let parsed = name.strip_prefix(PREFIX).and_then(|rest| {
         let mut parts = rest.splitn(3, '-');
         let pid: u32 = parts.next()?.parse().ok()?;

@@ -46,6 +46,58 @@ pub fn cachestat(file: BorrowedFd<'_>, first: u64, blocks: u64) -> io::Result<Ca
     if result == 0 { Ok(answer) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Counts the cached pages of a range of blocks: by `cachestat`, or by `mincore` before Linux 6.5.
+///
+/// # Errors
+/// `EPERM` for a caller that neither owns the file nor may write it; before Linux 6.5 that caller is
+/// told that everything is cached.
+pub fn count_cached(file: BorrowedFd<'_>, first: u64, blocks: u64) -> io::Result<u64> {
+    match cachestat(file, first, blocks) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => count_mapped(file, first, blocks),
+        answer => answer.map(|stat| stat.cached),
+    }
+}
+
+/// Blocks that are mapped at a time, to be looked at: their answers take as many bytes.
+const MAPPED_BLOCKS: u64 = 64 << 10;
+
+/// Counts the cached pages of a range of blocks by mapping it, which touches none of them.
+fn count_mapped(file: BorrowedFd<'_>, first: u64, blocks: u64) -> io::Result<u64> {
+    let mut answers = vec![0u8; blocks.min(MAPPED_BLOCKS) as usize];
+    let mut cached = 0;
+    for begin in (first..first + blocks).step_by(MAPPED_BLOCKS as usize) {
+        let count = MAPPED_BLOCKS.min(first + blocks - begin) as usize;
+        let length = count * BLOCK_BYTES as usize;
+        // SAFETY: a new mapping at a place of the kernel's choice; it is not read, so no file that
+        // shrinks meanwhile is a signal.
+        let place = unsafe {
+            let offset = (begin * BLOCK_BYTES) as libc::off_t;
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                offset,
+            )
+        };
+        if place == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: `place` is mapped over `length` bytes, and the kernel writes one byte for each
+        // page of them, at most `count`, which `answers` has.
+        let told = unsafe { libc::mincore(place, length, answers.as_mut_ptr()) };
+        let error = io::Error::last_os_error();
+        // SAFETY: the mapping that was just made, and that nothing refers to.
+        unsafe { libc::munmap(place, length) };
+        if told != 0 {
+            return Err(error);
+        }
+        cached += answers[..count].iter().filter(|&&answer| answer & 1 == 1).count() as u64;
+    }
+    Ok(cached)
+}
+
 /// Drops the clean, unmapped folios that lie wholly in these blocks from the page cache.
 ///
 /// # Errors
@@ -157,6 +209,22 @@ mod tests {
         file.sync_all().unwrap();
         fadvise(&file, 0, None, Advice::DontNeed).unwrap();
         assert!(!is_cached(file.as_fd(), 0, 1).unwrap());
+    }
+
+    #[test]
+    fn mappings_count_what_cachestat_counts() {
+        let mut file = tempfile::tempfile_in(".").unwrap();
+        (0..10).for_each(|_| file.write_all(&[7; 4096]).unwrap());
+        file.sync_all().unwrap();
+        let by_mapping = |first, blocks| count_mapped(file.as_fd(), first, blocks).unwrap();
+        assert_eq!((by_mapping(0, 10), by_mapping(8, 10), by_mapping(20, 1)), (10, 2, 0), "at the end, too");
+        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        assert_eq!(by_mapping(0, 10), 0);
+        let mut byte = [0];
+        std::os::unix::fs::FileExt::read_at(&file, &mut byte, 5 * 4096).unwrap();
+        if let Ok(stat) = cachestat(file.as_fd(), 0, 10) {
+            assert_eq!(by_mapping(0, 10), stat.cached);
+        }
     }
 
     #[test]

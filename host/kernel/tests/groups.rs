@@ -57,7 +57,7 @@ fn v2_makes_a_group_with_two_leaves_where_memory_is_handed_down() {
     let tree = v2_tree();
     let places = Places::read_below(tree.path()).expect("places");
     assert_eq!(places.blkio, None);
-    let group = V2::create(&places, "pantler-1-2-x").expect("made");
+    let group = V2::create(&places, "pantler-1-2-x", true).expect("made");
     let top = "sys/fs/cgroup/user.slice/pantler-1-2-x";
     assert_eq!(group.version(), "v2");
     assert_eq!(group.memory_path(), tree.path().join(top));
@@ -67,10 +67,40 @@ fn v2_makes_a_group_with_two_leaves_where_memory_is_handed_down() {
 }
 
 #[test]
+fn v2_makes_a_group_within_ours_where_we_are_alone() {
+    let tree = v2_tree();
+    let own = "sys/fs/cgroup/user.slice/user-1000.slice/session-3.scope";
+    let us = std::process::id().to_string();
+    put(tree.path(), &format!("{own}/cgroup.procs"), &format!("{us}\n"));
+    let places = Places::read_below(tree.path()).expect("places");
+    let beside = V2::create(&places, "pantler-1-2-x", false).expect("made");
+    assert_eq!(beside.memory_path(), tree.path().join("sys/fs/cgroup/user.slice/pantler-1-2-x"));
+    let group = V2::create(&places, "pantler-1-2-y", true).expect("made");
+    assert_eq!(group.memory_path(), tree.path().join(own).join("pantler-1-2-y"));
+    assert_eq!(got(tree.path(), &format!("{own}/pantler-1-2-y/host/cgroup.procs")), us);
+    assert_eq!(got(tree.path(), &format!("{own}/cgroup.subtree_control")), "+io");
+}
+
+#[test]
+fn v2_takes_the_limits_of_a_group_that_it_leaves() {
+    let tree = v2_tree();
+    let group = "sys/fs/cgroup/user.slice";
+    put(tree.path(), &format!("{group}/user-1000.slice/memory.high"), "60000000\n");
+    put(tree.path(), &format!("{group}/user-1000.slice/session-3.scope/memory.max"), "50000000\n");
+    put(tree.path(), &format!("{group}/user-1000.slice/session-3.scope/memory.high"), "70000000\n");
+    let places = Places::read_below(tree.path()).expect("places");
+    let made = V2::create(&places, "pantler-1-2-x", true).expect("made");
+    assert_eq!(got(tree.path(), &format!("{group}/pantler-1-2-x/memory.max")), "50000000");
+    assert_eq!(got(tree.path(), &format!("{group}/pantler-1-2-x/memory.high")), "60000000");
+    put(tree.path(), &format!("{group}/pantler-1-2-x/memory.current"), "30000000\n");
+    assert_eq!(made.headroom(), Some(20_000_000));
+}
+
+#[test]
 fn v2_counts_and_bounds() {
     let tree = v2_tree();
     let root = tree.path();
-    let group = V2::create(&Places::read_below(root).expect("places"), "pantler-1-2-x").expect("made");
+    let group = V2::create(&Places::read_below(root).expect("places"), "pantler-1-2-x", true).expect("made");
     let top = "sys/fs/cgroup/user.slice/pantler-1-2-x";
     put(root, &format!("{top}/memory.current"), "41000000\n");
     put(root, &format!("{top}/memory.peak"), "43000000\n");
@@ -116,7 +146,7 @@ fn v2_without_memory_below_us_enables_it_at_the_root() {
     put(root, "proc/self/cgroup", "0::/\n");
     put(root, "sys/fs/cgroup/cgroup.controllers", "cpu memory\n");
     put(root, "sys/fs/cgroup/cgroup.subtree_control", "cpu\n");
-    let group = V2::create(&Places::read_below(root).expect("places"), "pantler-1-2-x").expect("made");
+    let group = V2::create(&Places::read_below(root).expect("places"), "pantler-1-2-x", true).expect("made");
     assert_eq!(group.memory_path(), root.join("sys/fs/cgroup/pantler-1-2-x"));
     assert_eq!(got(root, "sys/fs/cgroup/pantler-1-2-x/cgroup.subtree_control"), "+io");
     assert!(group.peak().is_none(), "before 5.19 it is unknown");

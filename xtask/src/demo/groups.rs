@@ -17,7 +17,7 @@ impl Group {
         // A name that tells its process: what a killed demo leaves is cleaned by the next start of
         // any run.
         let name = pantler_kernel::names::run_name(name);
-        let group = Group { inner: group::create(&name).context("cannot make a control group")? };
+        let group = Group { inner: group::create(&name, false).context("cannot make a control group")? };
         group.inner.hard_limit(Some(limit_bytes))?;
         if let Some(throttle) = throttle {
             group.inner.throttle(throttle)?;

@@ -187,7 +187,7 @@ fn measure(stage: &Stage, row: &Row) -> Outcome<f64> {
 
 fn throttle(stage: &Stage) -> Outcome<Box<dyn group::RunGroup>> {
     let device = std::fs::metadata(stage.origin())?.dev();
-    let group = group::create(&pantler_kernel::names::run_name("bench"))?;
+    let group = group::create(&pantler_kernel::names::run_name("bench"), false)?;
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     group.throttle(Throttle { major, minor, reads_per_s: 1_000_000, read_bytes_per_s: THROTTLE })?;
     Ok(group)

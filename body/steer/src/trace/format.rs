@@ -8,6 +8,8 @@
 //!     field:unsigned long i_ino;          offset:8;   size:8; signed:0;
 //! ```
 
+use pantler_kernel::pages::BLOCK_BYTES;
+
 use super::page::{u32_at, u64_at};
 use super::{Event, Kind};
 use crate::error::SteerError;
@@ -38,12 +40,14 @@ enum Range {
     One,
     Order(Field),
     Last(Field),
+    /// A number of bytes, where the first field is a place in bytes, too.
+    Bytes(Field),
 }
 
-/// The layout of one tracepoint's records.
+/// The layout of the records of one event.
 #[derive(Debug, Clone)]
 pub struct Layout {
-    /// What the tracepoint tells.
+    /// What the event tells.
     pub kind: Kind,
     /// Its number on this kernel, the first two bytes of a record.
     pub id: u16,
@@ -69,7 +73,10 @@ impl Layout {
             .find_map(|line| line.strip_prefix("ID:"))
             .and_then(|rest| rest.trim().parse().ok())
             .ok_or_else(|| broken("no ID".to_owned()))?;
+        let count = field_named(text, "count").filter(|_| kind == Kind::Read);
         let range = match kind {
+            // A probe tells bytes.
+            Kind::Read if count.is_some() => Range::Bytes(count.expect("just seen")),
             Kind::Read | Kind::Mapped => Range::Last(field("last_index")?),
             // Kernels before 5.18 have no order: then every folio is one page, or its pages come
             // one by one.
@@ -82,7 +89,7 @@ impl Layout {
             tid: field("common_pid")?,
             dev: field("s_dev")?,
             ino: field("i_ino")?,
-            first: field("index")?,
+            first: field(if count.is_some() { "position" } else { "index" })?,
             range,
             ends_after: false,
         })
@@ -90,11 +97,13 @@ impl Layout {
 
     /// Reads one record; `None` when it is too short or its range is none.
     pub fn decode(&self, time_ns: u64, source: u8, record: &[u8]) -> Option<Event> {
-        let first = self.first.read(record)?;
+        let told = self.first.read(record)?;
+        let first = if matches!(self.range, Range::Bytes(_)) { told / BLOCK_BYTES } else { told };
         let last = match self.range {
             Range::One => first,
             Range::Order(order) => first.checked_add((1u64 << order.read(record)?.min(20)) - 1)?,
             Range::Last(last) => last.read(record)?.checked_sub(u64::from(self.ends_after))?,
+            Range::Bytes(count) => told.checked_add(count.read(record)?)?.checked_sub(1)? / BLOCK_BYTES,
         };
         if last < first {
             return None;
@@ -126,7 +135,9 @@ impl Layouts {
     /// The first kernels with this tracepoint did so, and some of them were corrected in a later
     /// release: only a try can tell.
     pub fn reads_end_after(&mut self) {
-        for layout in self.0.iter_mut().filter(|layout| layout.kind == Kind::Read) {
+        let pages =
+            |layout: &&mut Layout| layout.kind == Kind::Read && matches!(layout.range, Range::Last(_));
+        for layout in self.0.iter_mut().filter(pages) {
             layout.ends_after = true;
         }
     }
@@ -178,6 +189,8 @@ mod tests {
 
     const READ: &str = include_str!("../../tests/data/get_pages.format");
     const ADD: &str = include_str!("../../tests/data/add.format");
+    /// As Linux 6.1 shows a probe of ours.
+    const PROBE: &str = include_str!("../../tests/data/probe_read.format");
     const HEADER: &str = include_str!("../../tests/data/header_page");
 
     #[test]
@@ -216,6 +229,29 @@ mod tests {
         assert_eq!((event.first, event.last, event.source), (8, 15, 1));
         record[36] = 255;
         assert!(layout.decode(0, 1, &record).is_some(), "an odd order is capped, not shifted out");
+    }
+
+    #[test]
+    fn a_probe_of_a_read_tells_bytes() {
+        let layout = Layout::parse(Kind::Read, PROBE).expect("a known format");
+        let at = |position: u64, count: u64| {
+            let mut record = vec![0u8; 48];
+            record[16..20].copy_from_slice(&7u32.to_ne_bytes());
+            record[20..28].copy_from_slice(&1234u64.to_ne_bytes());
+            record[28..36].copy_from_slice(&position.to_ne_bytes());
+            record[36..44].copy_from_slice(&count.to_ne_bytes());
+            layout.decode(5, 0, &record).map(|event| (event.dev, event.ino, event.first, event.last))
+        };
+        assert_eq!(at(0, 1), Some((7, 1234, 0, 0)));
+        assert_eq!(at(4095, 2), Some((7, 1234, 0, 1)));
+        assert_eq!(at(8192, 4096), Some((7, 1234, 2, 2)));
+        assert_eq!(at(4096, 0), None, "no bytes, no reference");
+        assert_eq!(at(0, 0), None);
+        assert_eq!(at(u64::MAX, 2), None, "beyond the end of all files");
+        let mut layouts = Layouts::default();
+        layouts.push(layout.clone());
+        layouts.reads_end_after();
+        assert!(!layouts.0[0].ends_after, "that is about pages");
     }
 
     #[test]

@@ -4,13 +4,13 @@ use std::ffi::CString;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use pantler_kernel::KernelError;
 
-use super::Kind;
-use super::format::{Layout, Layouts, page_bytes};
+use super::format::{Layouts, page_bytes};
+use super::{Kind, Source};
 use crate::error::SteerError;
-use crate::kernel::{Kernel, TRACEPOINTS};
 
 /// Where the kernel documentation says tracefs belongs.
 const TRACEFS: &str = "/sys/kernel/tracing";
@@ -68,6 +68,7 @@ pub enum Follow {
 #[derive(Debug)]
 pub struct Instance {
     path: PathBuf,
+    source: Arc<Source>,
     layouts: Layouts,
     page_bytes: usize,
     /// Kept open so that a child can list itself between fork and exec.
@@ -75,17 +76,23 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Makes an instance of this name with a buffer of `buffer_kb` KiB per CPU and every tracepoint
+    /// Makes an instance of this name with a buffer of `buffer_kb` KiB per CPU and every event
     /// still off; [`Instance::start`] switches them on.
     ///
     /// # Errors
-    /// [`KernelError::Missing`] when a tracepoint does not exist on this kernel, else the control
-    /// file that refused.
-    pub fn create(root: &Path, name: &str, buffer_kb: u32, follow: Follow) -> Result<Instance, SteerError> {
+    /// [`KernelError::Missing`] when an event does not exist on this kernel, else the control file
+    /// that refused.
+    pub fn create(
+        root: &Path,
+        name: &str,
+        source: &Arc<Source>,
+        buffer_kb: u32,
+        follow: Follow,
+    ) -> Result<Instance, SteerError> {
         let path = root.join("instances").join(name);
         let mut layouts = Layouts::default();
         for kind in Kind::ALL {
-            layouts.push(read_layout(root, kind)?);
+            layouts.push(source.layout(root, kind)?);
         }
         let header = root.join("events/header_page");
         let header = read_at_once(&header).map_err(|error| SteerError::file("read", header, error))?;
@@ -97,7 +104,8 @@ impl Instance {
             let _ = fs::remove_dir(&path);
             SteerError::file("open", list, error)
         })?;
-        let instance = Instance { path, layouts, page_bytes, list: Some(list) };
+        let source = Arc::clone(source);
+        let instance = Instance { path, source, layouts, page_bytes, list: Some(list) };
         instance.write("tracing_on", "0")?;
         instance.write("trace_clock", "mono")?;
         instance.write("options/event-fork", "1")?;
@@ -110,20 +118,20 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Sets the filter of one tracepoint, in the kernel's filter language; `0` clears it.
+    /// Sets the filter of one event, in the kernel's filter language; `0` clears it.
     ///
     /// # Errors
     /// The control file that refused.
     pub fn filter(&self, kind: Kind, expression: &str) -> Result<(), SteerError> {
-        self.write(&format!("events/filemap/{}/filter", super::tracepoint(kind)), expression)
+        self.write(&format!("events/{}/filter", self.source.event(kind)), expression)
     }
 
-    /// Switches one tracepoint on or off.
+    /// Switches one event on or off.
     ///
     /// # Errors
     /// The control file that refused.
     pub fn enable(&self, kind: Kind, on: bool) -> Result<(), SteerError> {
-        self.write(&format!("events/filemap/{}/enable", super::tracepoint(kind)), if on { "1" } else { "0" })
+        self.write(&format!("events/{}/enable", self.source.event(kind)), if on { "1" } else { "0" })
     }
 
     /// Lists a thread (and what it forks from now on); see [`Follow`].
@@ -156,7 +164,7 @@ impl Instance {
         &self.path
     }
 
-    /// The layouts of its tracepoints.
+    /// The layouts of its events.
     pub fn layouts(&self) -> &Layouts {
         &self.layouts
     }
@@ -220,23 +228,4 @@ fn read_at_once(path: &Path) -> io::Result<String> {
     let length = fs::File::open(path)?.read(&mut bytes)?;
     bytes.truncate(length);
     String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
-}
-
-/// Reads the layout of a tracepoint.
-///
-/// # Errors
-/// [`KernelError::Missing`] when this kernel does not have it.
-pub fn read_layout(root: &Path, kind: Kind) -> Result<Layout, SteerError> {
-    let path = root.join("events/filemap").join(super::tracepoint(kind)).join("format");
-    match fs::read_to_string(&path) {
-        Ok(text) => Layout::parse(kind, &text),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let (kernel, name) = (Kernel::running(), super::tracepoint(kind));
-            let remedy = format!(
-                "this is {kernel}, without {name}; run Linux {TRACEPOINTS} or newer, with CONFIG_TRACEPOINTS"
-            );
-            Err(KernelError::Missing { what: "the filemap tracepoints", remedy }.into())
-        }
-        Err(error) => Err(SteerError::file("read", path, error)),
-    }
 }

@@ -5,13 +5,18 @@
 //!     program/             memory.high: the backstop, which slows and reclaims and never kills
 //!     host/                the steering process, which must never be slowed: it lifts the backstop
 //! ```
+//!
+//! The group of a run is made within our own group, so that its limits bind, if no other process is
+//! there: a scope or service of systemd. Else (a login session) it is made beside our own group,
+//! with the same limits.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::mounts::{Memory, Places};
 use super::{
-    RunGroup, Throttle, Usage, evacuate_and_remove, headroom_above, read, read_number, stat_field, write,
+    NO_LIMIT, RunGroup, Throttle, Usage, evacuate_and_remove, headroom_above, headroom_at, read, read_number,
+    stat_field, write,
 };
 use crate::KernelError;
 
@@ -19,20 +24,28 @@ use crate::KernelError;
 #[derive(Debug)]
 pub struct V2 {
     top: PathBuf,
+    /// The root of the hierarchy, as far as we see it.
+    root: PathBuf,
+    /// Whether it was made within our own group, which then holds no process itself.
+    is_within: bool,
 }
 
 impl V2 {
-    /// Makes the groups in the nearest ancestor that hands the memory controller to its children.
+    /// Makes the groups within our own group if we are its only process and move to `host` at once
+    /// (`joins`), else in the nearest ancestor that hands the memory controller to its children.
     ///
     /// # Errors
     /// The folder or control file that refused.
-    pub fn create(places: &Places, name: &str) -> Result<V2, KernelError> {
+    pub fn create(places: &Places, name: &str, joins: bool) -> Result<V2, KernelError> {
         let Some(Memory::V2 { root, own }) = &places.memory else {
             return Err(KernelError::Missing {
                 what: "the v2 memory hierarchy",
                 remedy: "mount it".to_owned(),
             });
         };
+        if joins && own != root && is_alone_in(own) {
+            return V2::create_within(own, root, name);
+        }
         let parent = own
             .ancestors()
             .take_while(|folder| folder.starts_with(root))
@@ -43,22 +56,58 @@ impl V2 {
         }
         // Device counters are welcome, not needed.
         let _ = fs::write(parent.join("cgroup.subtree_control"), "+io");
-        let group = V2 { top: parent.join(name) };
-        let made = group.make();
-        if made.is_err() {
-            let _ = group.remove();
-        }
-        made.map(|()| group)
+        let group = V2 { top: parent.join(name), root: root.clone(), is_within: false };
+        let made = create(&group.top)
+            .and_then(|()| group.make_leaves())
+            .and_then(|()| group.take_limits(own.ancestors().take_while(|folder| *folder != parent)));
+        group.or_remove(made)
     }
 
-    fn make(&self) -> Result<(), KernelError> {
-        let create =
-            |path: &Path| fs::create_dir(path).map_err(|error| KernelError::file("create", path, error));
-        create(&self.top)?;
+    /// Moves the calling process from its group into a leaf below, and hands memory down there.
+    fn create_within(own: &Path, root: &Path, name: &str) -> Result<V2, KernelError> {
+        let group = V2 { top: own.join(name), root: root.to_path_buf(), is_within: true };
+        let made = create(&group.top).and_then(|()| create(&group.host())).and_then(|()| {
+            write(&group.host().join("cgroup.procs"), &std::process::id().to_string())?;
+            write(&own.join("cgroup.subtree_control"), "+memory")?;
+            let _ = fs::write(own.join("cgroup.subtree_control"), "+io");
+            group.make_leaves()
+        });
+        group.or_remove(made)
+    }
+
+    fn or_remove(self, made: Result<(), KernelError>) -> Result<V2, KernelError> {
+        if made.is_err() {
+            let _ = self.remove();
+        }
+        made.map(|()| self)
+    }
+
+    fn make_leaves(&self) -> Result<(), KernelError> {
         write(&self.top.join("cgroup.subtree_control"), "+memory")?;
         let _ = fs::write(self.top.join("cgroup.subtree_control"), "+io");
-        create(&self.program())?;
-        create(&self.host())
+        [self.program(), self.host()].iter().filter(|leaf| !leaf.is_dir()).try_for_each(|leaf| create(leaf))
+    }
+
+    /// Gives the group the smallest limits of these groups, which it would else have left.
+    fn take_limits<'a>(&self, groups: impl Iterator<Item = &'a Path> + Clone) -> Result<(), KernelError> {
+        for file in ["memory.max", "memory.high"] {
+            let limits = groups.clone().filter_map(|group| read_number(&group.join(file)).ok());
+            if let Some(limit) = limits.min().filter(|&limit| limit < NO_LIMIT) {
+                write(&self.top.join(file), &limit.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the processes of a leaf to the nearest group above that takes them: one that hands
+    /// controllers down takes none, but for the root.
+    fn evacuate(&self, leaf: &Path) {
+        let left = fs::read_to_string(leaf.join("cgroup.procs")).unwrap_or_default();
+        for pid in left.lines() {
+            let above = self.top.ancestors().skip(1).take_while(|folder| folder.starts_with(&self.root));
+            // A process may end before it is moved.
+            let _ = above.map(|group| fs::write(group.join("cgroup.procs"), pid)).find(Result::is_ok);
+        }
     }
 
     fn program(&self) -> PathBuf {
@@ -68,6 +117,18 @@ impl V2 {
     fn host(&self) -> PathBuf {
         self.top.join("host")
     }
+}
+
+fn create(path: &Path) -> Result<(), KernelError> {
+    fs::create_dir(path).map_err(|error| KernelError::file("create", path, error))
+}
+
+/// Whether the calling process is the only one of a group that has no groups below it.
+fn is_alone_in(group: &Path) -> bool {
+    let processes = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    let has_groups = fs::read_dir(group)
+        .is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(|entry| entry.path().is_dir())));
+    processes.trim() == std::process::id().to_string() && !has_groups
 }
 
 fn hands_down(folder: &Path, controller: &str) -> bool {
@@ -105,7 +166,9 @@ impl RunGroup for V2 {
     }
 
     fn headroom(&self) -> Option<u64> {
-        headroom_above(&self.top, &["memory.max", "memory.high"], "memory.current")
+        let (limits, usage) = (["memory.max", "memory.high"], "memory.current");
+        let here = headroom_at(&self.top, &limits, usage);
+        here.into_iter().chain(headroom_above(&self.top, &limits, usage)).min()
     }
 
     fn peak(&self) -> Option<u64> {
@@ -136,15 +199,15 @@ impl RunGroup for V2 {
     }
 
     fn remove(&self) -> Result<(), KernelError> {
-        // Processes that are left must go above the run's group, which may not hold any itself.
-        if let Some(parent) = self.top.parent() {
-            for folder in [self.program(), self.host()] {
-                let left = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
-                for pid in left.lines() {
-                    let _ = fs::write(parent.join("cgroup.procs"), pid);
-                }
+        if let Some(own) = self.top.parent().filter(|_| self.is_within) {
+            // It holds processes again once nothing is handed down.
+            for controllers in ["-io", "-memory"] {
+                let _ = fs::write(self.top.join("cgroup.subtree_control"), controllers);
+                let _ = fs::write(own.join("cgroup.subtree_control"), controllers);
             }
         }
+        self.evacuate(&self.program());
+        self.evacuate(&self.host());
         evacuate_and_remove(&self.program())?;
         evacuate_and_remove(&self.host())?;
         evacuate_and_remove(&self.top)
