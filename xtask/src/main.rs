@@ -8,6 +8,7 @@ mod checks;
 mod demo;
 mod fuzz;
 mod install;
+mod kernels;
 mod node;
 mod packages;
 mod python;
@@ -23,6 +24,7 @@ usage: cargo xtask <command>
   test             everything that CI runs
   ci               the same, with every missing kernel feature a failure
   bench            the benchmarks of the workspace
+  kernels [NAME ...] the command on kernels of distributions (6.1, 6.12, newest) under QEMU; needs root and Debian's mirror
   bench-stores     mounts of a server of S3 under load, beside that server alone; builds s3s-fs, which takes minutes
   fuzz [SECONDS]   each fuzz target so long, default 60; needs a nightly compiler
   bench-sim        the simulator beside libCacheSim (--requests N, --pairs N, --trace NAME, --only POLICY,
@@ -62,6 +64,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["test-python"] => python::test(),
         ["bench"] => checks::bench(),
         ["bench-stores"] => stores::bench(),
+        ["kernels", names @ ..] => kernels::kernels(names),
         ["fuzz"] => fuzz::fuzz("60"),
         ["fuzz", seconds] => fuzz::fuzz(seconds),
         ["install"] => install::install("/usr/local"),

@@ -1,0 +1,53 @@
+//! One boot of one kernel.
+
+use anyhow::{Result, bail};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::store::Kernel;
+
+/// A guest that takes longer is ended; on a quiet machine it takes one to two minutes.
+const GUEST_TIME: Duration = Duration::from_secs(900);
+const MEMORY_MB: &str = "1536";
+const LINE: &str = "console=ttyS0 panic=-1 quiet root=/dev/vda systemd.show_status=0 loglevel=3";
+
+/// Boots a kernel and returns what its job said. Disks are left as they were.
+///
+/// # Errors
+/// QEMU failed, or the guest did not end.
+pub fn run(kernel: &Kernel, initial: &Path, root: &Path, job: &Path) -> Result<String> {
+    let said = job.with_extension("log");
+    let log = fs::File::create(&said)?;
+    let disk =
+        |image: &Path| format!("file={},if=virtio,format=raw,snapshot=on,cache=unsafe", image.display());
+    let mut machine = Command::new("qemu-system-x86_64");
+    machine.args(["-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", MEMORY_MB]);
+    machine.args(["-nographic", "-vga", "none", "-no-reboot", "-nic", "none", "-append", LINE]);
+    machine.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(initial);
+    machine.args(["-drive", &disk(root), "-drive", &disk(job)]);
+    let errors = log.try_clone()?;
+    let mut guest = machine.stdin(Stdio::null()).stdout(log).stderr(errors).spawn()?;
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = guest.try_wait()? {
+            break status;
+        }
+        if start.elapsed() > GUEST_TIME {
+            guest.kill()?;
+            guest.wait()?;
+            bail!("the guest did not end within {} s; it said:\n{}", GUEST_TIME.as_secs(), read(&said)?);
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    let said = read(&said)?;
+    if !status.success() {
+        bail!("qemu-system-x86_64: {status}; it said:\n{said}");
+    }
+    Ok(said)
+}
+
+fn read(path: &Path) -> Result<String> {
+    Ok(String::from_utf8_lossy(&fs::read(path)?).into_owned())
+}

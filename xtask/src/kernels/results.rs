@@ -1,0 +1,123 @@
+//! What a guest told, and what was promised of it.
+
+use anyhow::{Result, bail};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Results by their name.
+#[derive(Debug)]
+pub struct Results(BTreeMap<String, String>);
+
+/// Exit statuses that must be these.
+const STATUSES: [(&str, &str); 9] = [
+    ("doctor", "0"),
+    ("alone", "7"),
+    ("steered", "7"),
+    ("scope", "7"),
+    ("service", "7"),
+    ("killed", "0"),
+    ("program_killed", "137"),
+    ("user_run", "3"),
+    ("user_mount", "0"),
+];
+/// Runs after which nothing may be left.
+const CLEAN: [&str; 5] = ["steered", "scope", "service", "killed", "program_killed"];
+/// Of the bytes that the kernel alone reads, a steered run reads at most this part: the ideal is
+/// 0.49, for 40 MB and three times the 13 MB that do not fit.
+const READS_MAX: f64 = 0.65;
+
+impl Results {
+    /// Takes the results out of what a guest said.
+    ///
+    /// # Errors
+    /// The job did not come to its end.
+    pub fn parse(said: &str) -> Result<Results> {
+        let told = said.lines().filter_map(|line| line.trim_end().split_once("result ")?.1.split_once(' '));
+        let results = Results(told.map(|(name, value)| (name.to_owned(), value.to_owned())).collect());
+        if results.get("end").is_empty() {
+            bail!("the job did not come to its end; the guest said:\n{said}");
+        }
+        Ok(results)
+    }
+
+    fn get(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", String::as_str)
+    }
+
+    fn bytes(&self, name: &str) -> Option<f64> {
+        self.get(&format!("{name}.bytes")).parse().ok()
+    }
+
+    /// What one run read, as a part of what the kernel alone did.
+    fn reads(&self, name: &str) -> f64 {
+        self.bytes(name).zip(self.bytes("alone")).map_or(f64::INFINITY, |(run, alone)| run / alone)
+    }
+
+    /// The promises that were not kept, in words.
+    pub fn broken(&self) -> Vec<String> {
+        let mut broken = Vec::new();
+        for (name, status) in STATUSES {
+            let got = self.get(&format!("{name}.status"));
+            if got != status {
+                broken.push(format!("{name}: exit status {got} instead of {status}"));
+            }
+        }
+        for name in CLEAN {
+            let left = self.get(&format!("{name}.left"));
+            if left != "0" {
+                broken.push(format!("{name}: {left} things of the run are left"));
+            }
+        }
+        for name in ["steered", "scope", "service"] {
+            let reads = self.reads(name);
+            if reads > READS_MAX {
+                broken.push(format!(
+                    "{name}: reads {reads:.2} of what the kernel alone reads, above {READS_MAX}"
+                ));
+            }
+        }
+        broken
+    }
+}
+
+/// A table in Markdown: device reads by kernel.
+pub fn table(kernels: &[(String, Results)]) -> String {
+    let mut text = String::from(
+        "| kernel | references watched by | kernel alone, MB | steered | in a scope | in a service |\n\
+         | --- | --- | ---: | ---: | ---: | ---: |\n",
+    );
+    for (version, results) in kernels {
+        let alone = results.bytes("alone").unwrap_or(f64::NAN) / 1e6;
+        let [steered, scope, service] = ["steered", "scope", "service"].map(|name| {
+            let bytes = results.bytes(name).unwrap_or(f64::NAN) / 1e6;
+            format!("{bytes:.0} ({:+.0} %)", 100.0 * (results.reads(name) - 1.0))
+        });
+        let watch = results.get("watch");
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "| {version} | {watch} | {alone:.0} | {steered} | {scope} | {service} |");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept() -> String {
+        let statuses = STATUSES.map(|(name, status)| format!("result {name}.status {status}\r\n"));
+        let clean = CLEAN.map(|name| format!("result {name}.left 0\r\n"));
+        let reads = "result alone.bytes 160\nresult steered.bytes 80\nresult scope.bytes 90\nresult service.bytes 90\n";
+        [statuses.concat(), clean.concat(), reads.to_owned(), "result end 0\n".to_owned()].concat()
+    }
+
+    #[test]
+    fn each_promise_that_is_not_kept_is_named() {
+        let broken = |said: &str| Results::parse(said).expect("an end").broken();
+        assert_eq!(broken(&kept()), Vec::<String>::new());
+        assert_eq!(broken(&kept().replace("scope.status 7", "scope.status 1")).len(), 1);
+        assert_eq!(broken(&kept().replace("killed.left 0", "killed.left 2")).len(), 2, "both that end so");
+        assert_eq!(broken(&kept().replace("steered.bytes 80", "steered.bytes 130")).len(), 1);
+        assert_eq!(broken(&kept().replace("steered.bytes 80", "")).len(), 1, "not told is not kept");
+        assert!(Results::parse("Booting").is_err(), "without an end nothing counts");
+    }
+}
