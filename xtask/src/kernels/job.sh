@@ -26,7 +26,7 @@ result watch "$(pantler doctor | grep -q 'by probes' && echo probes || echo trac
 
 # A file of 40 MB is read four times from start to end; 27 MB may stay.
 head -c 40000000 /dev/urandom > data
-for round in 1 2 3 4; do echo 'cat data > /dev/null'; done > scans
+for round in 1 2 3 4; do echo 'cat /root/data > /dev/null'; done > scans
 echo 'exit 7' >> scans
 measure alone systemd-run --quiet --scope -p MemoryMax=27000000 sh scans
 measure steered pantler run --memory 27000000 --policy mru -- sh scans
