@@ -20,8 +20,7 @@ use crate::core::Core;
 use crate::inodes::{FileKey, Inode};
 use crate::lists::{Listing, open_as};
 use crate::owners::Owner;
-use crate::wishes::Meant;
-use pantler_kernel::process::user_of;
+use crate::programs::{Subject, known_user};
 
 /// A mount behind the doors.
 pub(crate) struct MountBody {
@@ -34,9 +33,9 @@ impl MountBody {
         Self { core, mountpoint }
     }
 
-    fn meant(&self, speaker: &Speaker, selector: &OwnerSelector) -> Result<Meant, ControlError> {
+    fn subject(&self, speaker: &Speaker, selector: &OwnerSelector) -> Result<Subject, ControlError> {
         let owner = match selector {
-            OwnerSelector::UserDefault => return Ok(Meant::User(speaker.uid)),
+            OwnerSelector::UserDefault => return Ok(Subject::User(speaker.uid)),
             // The speaker's number, too, can be another's by now: a connection outlives the process
             // that made it.
             OwnerSelector::Caller => self.owner_of_process(speaker, speaker.pid)?,
@@ -47,12 +46,12 @@ impl MountBody {
                 only(name, &found)?
             }
         };
-        Ok(Meant::Owner(owner))
+        Ok(Subject::Owner(owner))
     }
 
     /// The owner of a process that the speaker may speak for.
     fn owner_of_process(&self, speaker: &Speaker, pid: u32) -> Result<OwnerId, ControlError> {
-        let user = user_of(pid).ok_or_else(|| ControlError::not_found(format!("process {pid}")))?;
+        let user = known_user(pid)?;
         speaker.check_speaks_for(user)?;
         Ok(self.core.programs.owner_of(pid, user))
     }
@@ -60,10 +59,7 @@ impl MountBody {
     /// The owner that a grant is for: any owner, but no user's default.
     fn granted(&self, selector: &OwnerSelector) -> Result<OwnerId, ControlError> {
         match selector {
-            OwnerSelector::Pid(pid) => {
-                let user = user_of(*pid).ok_or_else(|| ControlError::not_found(format!("process {pid}")))?;
-                Ok(self.core.programs.owner_of(*pid, user))
-            }
+            OwnerSelector::Pid(pid) => Ok(self.core.programs.owner_of(*pid, known_user(*pid)?)),
             OwnerSelector::Name(name) => only(name, &self.core.programs.owners().named(name)),
             _ => Err(ControlError::invalid("grant: expected the name of an owner, or one of its processes")),
         }
@@ -78,13 +74,9 @@ impl MountBody {
         file: Option<BorrowedFd<'_>>,
     ) -> Result<HintAnswer, ControlError> {
         let core = &self.core;
-        let owner = match self.meant(speaker, selector)? {
-            Meant::Owner(owner) => owner,
-            Meant::User(_) => {
-                let text =
-                    "owner: expected one that reads, by name or process; a list is not for all of a user";
-                return Err(ControlError::invalid(text));
-            }
+        let Subject::Owner(owner) = self.subject(speaker, selector)? else {
+            let text = "owner: expected one that reads, by name or process; a list is not for all of a user";
+            return Err(ControlError::invalid(text));
         };
         let is_own = *selector == OwnerSelector::Caller;
         if is_own && core.options.owner_by == OwnerBy::Process && !core.programs.runs().holds(owner) {
@@ -98,7 +90,7 @@ impl MountBody {
                 let inode = inode.ok_or_else(|| not_here(path))?;
                 let (caller, file) = open_as(speaker, &inode).map_err(|error| naming(path, error))?;
                 let content = inode.content()?;
-                core.noticing(inode.number, content, || content.look(&core.shelf, &file))?;
+                content.look(&core.shelf, inode.number, &file)?;
                 let listed = Listing { caller: &caller, inode: &inode, file: &file };
                 core.programs.lists().list_file(owner, &listed, ranges, *append).map(HintAnswer::List)
             }
@@ -129,54 +121,6 @@ impl MountBody {
         let root = root.map_err(std::io::Error::from)?;
         let mounted = rustix::fs::makedev(root.stx_dev_major, root.stx_dev_minor);
         Ok((file, mounted))
-    }
-
-    /// A hint for one owner.
-    fn hint_owner(
-        &self,
-        owner: OwnerId,
-        hint: &Hint,
-        content: Option<&Arc<Content>>,
-    ) -> Result<HintAnswer, ControlError> {
-        let file = content.map(|content| content.file()).unwrap_or(FileId(0));
-        let done = self.core.cache().with_steward(|steward| hint.carry_out(steward, owner, file));
-        Ok(done.ok_or_else(|| ControlError::unsupported(hint.name()))??)
-    }
-
-    /// A hint for all owners of a user. It is kept for those to come, and answered from what is
-    /// kept.
-    fn hint_user(
-        &self,
-        uid: u32,
-        hint: &Hint,
-        content: Option<&Arc<Content>>,
-    ) -> Result<HintAnswer, ControlError> {
-        let wishes = self.core.programs.wishes();
-        match (hint, content) {
-            (Hint::SetPriority { priority, .. }, Some(content)) => {
-                wishes.add_priority(uid, content, *priority)?;
-            }
-            (Hint::GetPriority { .. }, Some(content)) => {
-                return Ok(HintAnswer::Priority(wishes.priority(uid, content).unwrap_or(0)));
-            }
-            (Hint::SetPolicy { priority, policy }, _) => {
-                wishes.add_policy(uid, *priority, *policy)?;
-            }
-            (Hint::GetPolicy { priority }, _) => {
-                return Ok(HintAnswer::Policy(wishes.policy(uid, *priority).unwrap_or_default()));
-            }
-            (Hint::Clear, _) => wishes.clear(uid),
-            _ => {}
-        }
-        let mut marked = None;
-        for owner in self.core.programs.owners().of_user(uid) {
-            // An owner over a bound of its own keeps what it has; the others follow.
-            if let Ok(HintAnswer::Marked(count)) = self.hint_owner(owner, hint, content) {
-                *marked.get_or_insert(0) += count;
-            }
-        }
-        let is_temporary = matches!(hint, Hint::SetTemporaryPriority { .. });
-        Ok(if is_temporary { HintAnswer::Marked(marked.unwrap_or(0)) } else { HintAnswer::Done })
     }
 
     fn owner_stats(&self) -> Vec<OwnerStat> {
@@ -309,9 +253,9 @@ impl Body for MountBody {
             let owner = self.granted(selector)?;
             return self.core.programs.grant(owner, &selector.to_string()).map(|()| HintAnswer::Done);
         }
-        match self.meant(speaker, selector)? {
-            Meant::Owner(owner) => self.hint_owner(owner, hint, content.as_ref()),
-            Meant::User(uid) => self.hint_user(uid, hint, content.as_ref()),
+        match self.subject(speaker, selector)? {
+            Subject::Owner(owner) => self.core.programs.hint_owner(owner, hint, content.as_ref()),
+            Subject::User(uid) => self.core.programs.hint_user(uid, hint, content.as_ref()),
         }
     }
 
@@ -319,7 +263,6 @@ impl Body for MountBody {
         let traffic = self.core.cache().traffic();
         let (totals, prefetching) =
             self.core.cache().with_steward(|steward| (steward.totals(), PrefetchStat::new(steward)));
-        let (in_flight, latency_ns) = self.core.cache().pace();
         let (descriptors_held, descriptors_refused) = self.core.descriptors.counts();
         let mut body_counters = BTreeMap::from([
             ("origin_reads".to_owned(), traffic.fetches),
@@ -329,8 +272,6 @@ impl Body for MountBody {
             ("descriptors_held".to_owned(), descriptors_held),
             ("descriptors_refused".to_owned(), descriptors_refused),
             ("lists_discarded".to_owned(), self.core.programs.lists().discarded_count()),
-            ("prefetches_at_once".to_owned(), u64::from(in_flight)),
-            ("prefetch_latency_us".to_owned(), latency_ns / 1000),
         ]);
         if let Origin::Store(store) = &self.core.shelf.origin {
             body_counters.insert("keys_left_out".to_owned(), store.left_out());
@@ -366,7 +307,7 @@ impl Body for MountBody {
         let known = self.owners();
         let story = self.core.cache().with_steward(|steward| FileStory::of(steward, id));
         let names = self.names(speaker, &story.decisions);
-        let priority = self.core.programs.wishes().priority(speaker.uid, &content).unwrap_or(0);
+        let priority = self.core.programs.defaults().priority(speaker.uid, &content).unwrap_or(0);
         let block_bytes = self.core.cache().block_bytes() as u64;
         Ok(FileExplanation {
             body: self.describe(),
@@ -375,7 +316,7 @@ impl Body for MountBody {
             cached_blocks: story.cached_blocks,
             owners: story.owners(|id| name_of(Some(id), known.get(&id))),
             priority,
-            policy: self.core.programs.wishes().policy(speaker.uid, priority).unwrap_or_default(),
+            policy: self.core.programs.defaults().policy(speaker.uid, priority).unwrap_or_default(),
             decisions: story.lines(|file| names.get(&file).cloned()),
         })
     }

@@ -19,8 +19,10 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
+use std::time::{Duration, Instant};
 
+use fuser::{INodeNo, Notifier};
 use pantler_cache::Cache;
 use pantler_origin::{Attributes, Look, OpenFile, Origin};
 use pantler_steward::FileId;
@@ -76,19 +78,42 @@ impl Drop for Writing {
     }
 }
 
-/// Where contents live: the two that every look needs, and a supply of names.
+/// Where contents live: what every look needs, and a supply of names.
 pub(crate) struct Shelf {
     pub(crate) origin: Origin,
     pub(crate) cache: Cache,
+    /// For telling the kernel, once mounted.
+    pub(crate) notifier: OnceLock<Notifier>,
+    /// How old a look may be.
+    refresh_ms: u64,
     /// How tiers call versions, where there are tiers.
     stems: Option<Stems>,
     next_file: AtomicU64,
-    started: std::time::Instant,
+    started: Instant,
 }
 
 impl Shelf {
-    pub(crate) fn new(origin: Origin, cache: Cache, stems: Option<Stems>) -> Self {
-        Self { origin, cache, stems, next_file: AtomicU64::new(1), started: std::time::Instant::now() }
+    pub(crate) fn new(origin: Origin, cache: Cache, stems: Option<Stems>, refresh: Duration) -> Self {
+        Self {
+            origin,
+            cache,
+            notifier: OnceLock::new(),
+            refresh_ms: refresh.as_millis() as u64,
+            stems,
+            next_file: AtomicU64::new(1),
+            started: Instant::now(),
+        }
+    }
+
+    /// Has the kernel forget the attributes of inode `number`, the size above all: it answers
+    /// `fstat` and bounds mappings by that.
+    pub(crate) fn forget_attributes(&self, number: u64) {
+        if let Some(notifier) = self.notifier.get() {
+            // Attributes only (a negative offset): asking the kernel to drop pages from here could
+            // wait for a reader that waits for us. Should the kernel not listen, it asks again
+            // after the refresh interval anyway.
+            let _ = notifier.inval_inode(INodeNo(number), -1, 0);
+        }
     }
 
     /// Tells the cache what the version that was looked at is called in lower tiers; nothing, while
@@ -148,9 +173,10 @@ impl Content {
         self.size.load(Ordering::Acquire)
     }
 
-    /// Looks at the file, and notices if it changed behind the mount.
-    pub(crate) fn look(&self, shelf: &Shelf, file: &OpenFile) -> io::Result<Attributes> {
-        self.look_locked(shelf, &mut self.lock(), || file.attributes(), || self.has_writers(file))
+    /// Looks at the file through a descriptor. If it changed behind the mount, the kernel is told.
+    pub(crate) fn look(&self, shelf: &Shelf, number: u64, file: &OpenFile) -> io::Result<()> {
+        let before = self.file();
+        self.look_through(shelf, (number, before), file, self.lock())
     }
 
     /// The same with nothing but attributes, which do not tell of writers.
@@ -162,22 +188,34 @@ impl Content {
         self.look_locked(shelf, &mut self.lock(), stat, || Some(true))
     }
 
-    /// Looks if the last look is older than `refresh_ms`. While a program writes through the mount
-    /// there is no need: writing looks too.
-    pub(crate) fn refresh(&self, shelf: &Shelf, refresh_ms: u64, file: &OpenFile) -> io::Result<()> {
+    /// The same if the last look is older than the refresh interval. While a program writes through
+    /// the mount there is no need: writing looks too.
+    pub(crate) fn refresh(&self, shelf: &Shelf, number: u64, file: &OpenFile) -> io::Result<()> {
         let age = shelf.now_ms().saturating_sub(self.looked_ms.load(Ordering::Relaxed));
-        if age < refresh_ms {
+        if age < shelf.refresh_ms {
             return Ok(());
         }
+        let before = self.file();
         match self.state.try_lock() {
-            Ok(mut state) => {
-                let look =
-                    self.look_locked(shelf, &mut state, || file.attributes(), || self.has_writers(file));
-                look.map(drop)
-            }
+            Ok(state) => self.look_through(shelf, (number, before), file, state),
             Err(TryLockError::WouldBlock) => Ok(()),
             Err(TryLockError::Poisoned(_)) => panic!("V1: a change broke off"),
         }
+    }
+
+    fn look_through(
+        &self,
+        shelf: &Shelf,
+        (number, before): (u64, FileId),
+        file: &OpenFile,
+        mut state: MutexGuard<'_, State>,
+    ) -> io::Result<()> {
+        let look = self.look_locked(shelf, &mut state, || file.attributes(), || self.has_writers(file));
+        drop(state);
+        if self.file() != before {
+            shelf.forget_attributes(number);
+        }
+        look.map(drop)
     }
 
     /// Changes the file through the mount (V1): `change` acts on the origin, `agree` brings the

@@ -2,16 +2,15 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use fuser::Request;
-use pantler_steward::{HintError, OwnerId, PolicyName};
+use pantler_control::{ControlError, Hint, HintAnswer};
+use pantler_steward::{OwnerId, PolicyName};
 
-use crate::content::Content;
 use crate::core::Core;
 use crate::inodes::Inode;
 use crate::lists::Listing;
-use crate::wishes::Meant;
 
 mod call;
 pub use call::{Call, CallError};
@@ -22,24 +21,6 @@ const OURS: &str = "user.pantler.";
 const TRUSTED: &str = "trusted.";
 
 impl Core {
-    pub(crate) fn set_policy(
-        &self,
-        owner: OwnerId,
-        priority: i32,
-        policy: PolicyName,
-    ) -> Result<(), HintError> {
-        self.cache().with_steward(|steward| steward.set_policy(owner, priority, policy))
-    }
-
-    pub(crate) fn set_priority(
-        &self,
-        owner: OwnerId,
-        content: &Content,
-        priority: i32,
-    ) -> Result<(), HintError> {
-        self.cache().with_steward(|steward| steward.set_priority(owner, content.file(), priority))
-    }
-
     /// The value of an attribute: ours are answered here, the others are the origin's.
     pub(crate) fn xattr(&self, request: &Request, number: u64, name: &OsStr) -> io::Result<Vec<u8>> {
         let inode = self.inodes.get(number)?;
@@ -142,68 +123,36 @@ impl Core {
         let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
         let content = inode.content()?;
         let owner = self.owner(request);
-        let meant =
-            if self.programs.runs().holds(owner) { Meant::Owner(owner) } else { Meant::User(request.uid()) };
         let text = match value {
             Some(value) => Some(std::str::from_utf8(value).map_err(|_| invalid())?.trim()),
             None => None,
         };
-        let result = match word {
+        let hint = match word {
             "priority" => {
-                let priority = text.map(str::parse).transpose().map_err(|_| invalid())?;
-                if priority.is_some_and(|priority| !call::PRIORITIES.contains(&priority)) {
-                    return Err(invalid());
-                }
-                self.wish_priority(meant, content, priority)
+                let priority = text.map_or(Ok(0), str::parse).map_err(|_| invalid())?;
+                Hint::SetPriority { path: PathBuf::new(), priority }
             }
             "policy" => {
-                let policy = text.map(str::parse).transpose().map_err(|_| invalid())?;
+                let policy = text
+                    .map(str::parse::<PolicyName>)
+                    .transpose()
+                    .map_err(|_| invalid())?
+                    .unwrap_or_default();
                 let priority = self.cache().with_steward(|s| s.priority(owner, content.file()));
-                self.wish_policy(meant, priority, policy)
+                Hint::SetPolicy { priority, policy }
             }
             _ => return Err(io::Error::from_raw_os_error(libc::EPERM)),
         };
-        result.map_err(refused)
-    }
-
-    /// Sets the priority of a file, or clears it.
-    fn wish_priority(
-        &self,
-        meant: Meant,
-        content: &Arc<Content>,
-        priority: Option<i32>,
-    ) -> Result<(), HintError> {
-        let value = priority.unwrap_or(0);
-        let uid = match meant {
-            Meant::Owner(owner) => return self.set_priority(owner, content, value),
-            Meant::User(uid) => uid,
+        hint.check().map_err(|_| invalid())?;
+        let (programs, uid) = (&self.programs, request.uid());
+        if programs.runs().holds(owner) {
+            return programs.hint_owner(owner, &hint, Some(content)).map(drop).map_err(refused);
+        }
+        let done = match value {
+            Some(_) => programs.hint_user(uid, &hint, Some(content)).map(drop),
+            None => programs.take_default_back(uid, &hint, content),
         };
-        match priority {
-            Some(priority) => self.programs.wishes().add_priority(uid, content, priority)?,
-            None => self.programs.wishes().remove_priority(uid, content),
-        }
-        for owner in self.programs.owners().of_user(uid) {
-            // An owner over a bound of its own keeps what it has; the others follow.
-            let _ = self.set_priority(owner, content, value);
-        }
-        Ok(())
-    }
-
-    /// Sets the policy of a priority, or clears it.
-    fn wish_policy(&self, meant: Meant, priority: i32, policy: Option<PolicyName>) -> Result<(), HintError> {
-        let value = policy.unwrap_or_default();
-        let uid = match meant {
-            Meant::Owner(owner) => return self.set_policy(owner, priority, value),
-            Meant::User(uid) => uid,
-        };
-        match policy {
-            Some(policy) => self.programs.wishes().add_policy(uid, priority, policy)?,
-            None => self.programs.wishes().remove_policy(uid, priority),
-        }
-        for owner in self.programs.owners().of_user(uid) {
-            let _ = self.set_policy(owner, priority, value);
-        }
-        Ok(())
+        done.map_err(refused)
     }
 
     /// The calls that are about no file, if `call` is one.
@@ -259,32 +208,17 @@ impl Core {
         }
         let handle = self.files.get(handle)?;
         let file = handle.content.file();
+        if let Some(hint) = call.hint() {
+            let answer = self.programs.hint_owner(owner, &hint, Some(&handle.content)).map_err(refused)?;
+            let value = match answer {
+                HintAnswer::Priority(priority) => i64::from(priority),
+                HintAnswer::Policy(policy) => call::policy_number(policy),
+                HintAnswer::Marked(count) => count as i64,
+                _ => 0,
+            };
+            return Ok(call.answer(value));
+        }
         match call {
-            Call::SetPriority { priority } => {
-                self.set_priority(owner, &handle.content, priority).map_err(refused)?;
-                Ok(call.answer(0))
-            }
-            Call::GetPriority => {
-                let priority = self.cache().with_steward(|steward| steward.priority(owner, file));
-                Ok(call.answer(i64::from(priority)))
-            }
-            Call::SetPolicy { priority, policy } => {
-                self.set_policy(owner, priority, policy).map_err(refused)?;
-                Ok(call.answer(0))
-            }
-            Call::GetPolicy { priority } => {
-                let policy = self.cache().with_steward(|steward| steward.policy(owner, priority));
-                Ok(call.answer(call::policy_number(policy)))
-            }
-            Call::SetTemporaryPriority { first, last, priority } => {
-                let marked = self
-                    .cache()
-                    .with_steward(|steward| {
-                        steward.set_temporary_priority(owner, file, first, last, priority)
-                    })
-                    .map_err(refused)?;
-                Ok(call.answer(marked as i64))
-            }
             Call::BlockList { ref ranges, append } => {
                 let inode = self.inodes.get(handle.number)?;
                 let listed = Listing { caller: &self.caller_of(request), inode: &inode, file: &handle.file };
@@ -295,8 +229,8 @@ impl Core {
                 let held = self.cache().held(file, start, end.min(handle.content.size()));
                 Ok(call.answer(held as i64))
             }
-            // Answered above, without an open file.
-            Call::FileListStart { .. } | Call::FileListEnd | Call::ForgetList => Ok(Vec::new()),
+            // Answered above.
+            _ => Ok(Vec::new()),
         }
     }
 }
@@ -307,7 +241,7 @@ fn ours(name: &OsStr) -> Option<&str> {
 }
 
 /// A hint over a bound (C6) or out of range.
-fn refused(error: HintError) -> io::Error {
+fn refused(error: ControlError) -> io::Error {
     tracing::debug!(%error, "hint refused");
     io::Error::from_raw_os_error(libc::ENOSPC)
 }

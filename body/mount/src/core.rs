@@ -3,11 +3,11 @@
 use std::cell::Cell;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use fuser::{FileAttr, INodeNo, Notifier, Request};
+use fuser::{FileAttr, Request};
 use pantler_cache::Cache;
 use pantler_origin::{Acting, Attributes, Caller, Kind, Node, Origin};
 use pantler_steward::OwnerId;
@@ -18,10 +18,10 @@ use crate::descriptors::{Charge, Descriptors};
 use crate::dropping::PageDropper;
 use crate::handles::{Handle, Listing, Read, Table};
 use crate::inodes::{Inode, Inodes};
+use crate::limiter::Limiter;
 use crate::programs::Programs;
 use crate::pruning::Pruning;
 use crate::tiers::{self, TierThreads};
-use crate::turns::Turns;
 use crate::{MountError, MountOptions};
 
 pub(crate) struct Core {
@@ -36,12 +36,9 @@ pub(crate) struct Core {
     pub(crate) tier_threads: TierThreads,
     pub(crate) page_dropper: PageDropper,
     /// Reads that wait for blocks, or would.
-    pub(crate) turns: Turns<Read>,
-    pub(crate) refresh_ms: u64,
+    pub(crate) limiter: Limiter<Read>,
     /// Whether a control door gave the mount point back; by now it may be another mount's.
     pub(crate) stopped: AtomicBool,
-    /// For telling the kernel, once mounted.
-    pub(crate) notifier: OnceLock<Notifier>,
     /// Whether serving a request panicked.
     pub(crate) is_broken: AtomicBool,
 }
@@ -64,15 +61,14 @@ impl Core {
         let failed = |error| MountError::Origin(pantler_origin::OriginError::Open { path, error });
         let start = || -> io::Result<_> {
             let inodes = Inodes::new(origin.root()?, options.origin.is_store())?;
-            let shelf = Arc::new(Shelf::new(origin, cache, stems));
+            let shelf = Arc::new(Shelf::new(origin, cache, stems, options.refresh));
             let programs = Programs::start(&shelf, &options)?;
             Ok((inodes, shelf, programs))
         };
         let (inodes, shelf, programs) = start().map_err(failed)?;
         Ok(Self {
-            refresh_ms: options.refresh.as_millis() as u64,
             stopped: AtomicBool::new(false),
-            turns: Turns::new(options.threads),
+            limiter: Limiter::new(options.threads),
             options,
             shelf,
             inodes,
@@ -83,7 +79,6 @@ impl Core {
             programs,
             tier_threads: TierThreads::default(),
             page_dropper: PageDropper::default(),
-            notifier: OnceLock::new(),
             is_broken: AtomicBool::new(false),
         })
     }
@@ -162,21 +157,6 @@ impl Core {
         }
     }
 
-    /// Does something that looks at a file through a descriptor. If that notices a change behind
-    /// the mount, the kernel is told to forget the attributes it remembers, the size above all: it
-    /// answers `fstat` and bounds mappings by it.
-    pub(crate) fn noticing<R>(&self, number: u64, content: &Content, look: impl FnOnce() -> R) -> R {
-        let before = content.file();
-        let result = look();
-        if let Some(notifier) = self.notifier.get().filter(|_| content.file() != before) {
-            // Attributes only (a negative offset): asking the kernel to drop pages from here could
-            // wait for a reader that waits for us. Should the kernel not listen, it asks again
-            // after the refresh interval anyway.
-            let _ = notifier.inval_inode(INodeNo(number), -1, 0);
-        }
-        result
-    }
-
     /// Does something that looks at a file before and after a change. If the change took
     /// permissions away, set-id bits above all, the kernel is told to forget the ones it remembers:
     /// after a write it asks for size and times alone.
@@ -193,9 +173,8 @@ impl Core {
             is_changed.set(is_changed.get() || before.is_some_and(|before| before != attributes.permissions));
             Ok(attributes)
         });
-        if let Some(notifier) = self.notifier.get().filter(|_| is_changed.get()) {
-            // Attributes only, as above.
-            let _ = notifier.inval_inode(INodeNo(number), -1, 0);
+        if is_changed.get() {
+            self.shelf.forget_attributes(number);
         }
         result
     }

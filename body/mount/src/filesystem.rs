@@ -16,7 +16,7 @@ use fuser::{
     ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
     ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
-use pantler_origin::Changes;
+use pantler_origin::{Attributes, Changes};
 
 use crate::attributes::{device_from_kernel, time};
 use crate::core::Core;
@@ -70,7 +70,7 @@ impl Drop for Serving<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.is_broken.store(true, Ordering::Release);
-            self.0.turns.break_off();
+            self.0.limiter.break_off();
         }
     }
 }
@@ -85,6 +85,13 @@ impl Served {
             Ok((inode, attributes)) => {
                 reply.entry(&self.core().ttl(), &self.core().shown(&attributes, inode.number), Generation(0));
             }
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn attributes(&self, result: io::Result<Attributes>, number: INodeNo, reply: ReplyAttr) {
+        match result {
+            Ok(attributes) => reply.attr(&self.core().ttl(), &self.core().shown(&attributes, number.0)),
             Err(error) => reply.error(errno(error)),
         }
     }
@@ -143,10 +150,8 @@ impl Filesystem for Served {
     }
 
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.core().inodes.get(number.0).and_then(|inode| self.core().look(&inode)) {
-            Ok(attributes) => reply.attr(&self.core().ttl(), &self.core().shown(&attributes, number.0)),
-            Err(error) => reply.error(errno(error)),
-        }
+        let looked = self.core().inodes.get(number.0).and_then(|inode| self.core().look(&inode));
+        self.attributes(looked, number, reply);
     }
 
     fn setattr(
@@ -175,10 +180,8 @@ impl Filesystem for Served {
             accessed: accessed.map(time),
             modified: modified.map(time),
         };
-        match self.core().set_attributes(request, number.0, handle.map(|handle| handle.0), &changes) {
-            Ok(attributes) => reply.attr(&self.core().ttl(), &self.core().shown(&attributes, number.0)),
-            Err(error) => reply.error(errno(error)),
-        }
+        let handle = handle.map(|handle| handle.0);
+        self.attributes(self.core().set_attributes(request, number.0, handle, &changes), number, reply);
     }
 
     fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {

@@ -19,7 +19,7 @@ pub(crate) const ROOT: u64 = 1;
 /// Where numbers begin for inodes with a number that is taken: those of other file systems below
 /// the origin.
 const FOREIGN_FIRST: u64 = 1 << 63;
-/// Contents without cached blocks and wishes for all owners of a user that are kept, beyond one per
+/// Contents without cached blocks and defaults of users that are kept, beyond one per
 /// live inode.
 const IDLE_CONTENTS_MAX: usize = if cfg!(test) { 16 } else { 16_384 };
 
@@ -74,8 +74,8 @@ struct Keys {
     /// By device and inode: a live inode keeps its number (N2).
     numbers: HashMap<(u64, u64), u64>,
     contents: HashMap<FileKey, Arc<Content>>,
-    /// Contents of them that a user's wish keeps, when last counted.
-    wished: usize,
+    /// Contents of them that a user's default keeps, when last counted.
+    with_defaults: usize,
     foreign: u64,
 }
 
@@ -204,22 +204,22 @@ impl Inodes {
 }
 
 fn content_of(keys: &mut Keys, shelf: &Shelf, key: FileKey) -> Arc<Content> {
-    if keys.contents.len() > 2 * keys.numbers.len() + IDLE_CONTENTS_MAX + keys.wished {
+    if keys.contents.len() > 2 * keys.numbers.len() + IDLE_CONTENTS_MAX + keys.with_defaults {
         forget_idle(keys, shelf);
     }
     Arc::clone(keys.contents.entry(key).or_insert_with(|| Arc::new(Content::new(shelf))))
 }
 
-/// Drops unused contents without cached blocks, for which no user has a wish that is kept (those
-/// are bounded by themselves). Wishes of single owners end with them.
+/// Drops unused contents without cached blocks, for which no user has a default (those are
+/// bounded by themselves). Hints of single owners end with them.
 fn forget_idle(keys: &mut Keys, shelf: &Shelf) {
     let mut gone = HashSet::new();
-    keys.wished = 0;
+    keys.with_defaults = 0;
     shelf.cache.with_steward(|steward| {
         keys.contents.retain(|_, content| {
-            let is_wished = Arc::weak_count(content) > 0;
-            keys.wished += usize::from(is_wished);
-            let is_used = Arc::strong_count(content) > 1 || is_wished;
+            let has_default = Arc::weak_count(content) > 0;
+            keys.with_defaults += usize::from(has_default);
+            let is_used = Arc::strong_count(content) > 1 || has_default;
             let is_kept = is_used || steward.cached(content.file()).next().is_some();
             if !is_kept {
                 gone.insert(content.file());
@@ -239,7 +239,7 @@ mod tests {
     use pantler_steward::OwnerId;
 
     #[test]
-    fn wishes_for_files_that_are_forgotten_end_and_those_of_users_keep_them() {
+    fn hints_for_files_that_are_forgotten_end_and_those_of_users_keep_them() {
         let folder = tempfile::tempdir().unwrap();
         let core = Core::new(MountOptions::new(folder.path(), folder.path())).unwrap();
         let root = core.inodes.get(ROOT).unwrap();
@@ -253,9 +253,9 @@ mod tests {
             content
         };
         let of_owner = visit("of-owner".into());
-        core.set_priority(owner, &of_owner, 3).unwrap();
+        core.cache().with_steward(|steward| steward.set_priority(owner, of_owner.file(), 3)).unwrap();
         let of_user = visit("of-user".into());
-        core.programs.wishes().add_priority(1000, &of_user, 4).unwrap();
+        core.programs.defaults().set_priority(1000, &of_user, Some(4)).unwrap();
         let (owners, users) = (of_owner.file(), of_user.file());
         drop((of_owner, of_user));
         let known = |file| {
@@ -267,12 +267,12 @@ mod tests {
         }
         assert_eq!(core.cache().with_steward(|steward| steward.priority(owner, owners)), 0);
         assert!(known(owners).is_none());
-        let kept = known(users).expect("a user's wish outlives the kernel's interest in the file");
-        assert_eq!(core.programs.wishes().priority(1000, &kept), Some(4));
+        let kept = known(users).expect("a user's default outlives the kernel's interest in the file");
+        assert_eq!(core.programs.defaults().priority(1000, &kept), Some(4));
         let count = core.inodes.keys.lock().unwrap().contents.len();
         assert!(count <= 2 * IDLE_CONTENTS_MAX, "{count}");
         // The user takes it back: then it goes as well.
-        core.programs.wishes().clear(1000);
+        core.programs.defaults().clear(1000);
         drop(kept);
         (0..10 * IDLE_CONTENTS_MAX).for_each(|number| drop(visit(format!("g{number}"))));
         assert!(known(users).is_none());

@@ -20,16 +20,17 @@
 //! | requests of the kernel | `filesystem` |
 //! | names and directories | `naming` |
 //! | opening and reading | `reading` |
-//! | which reads may wait | `turns` |
+//! | which reads may wait | `limiter` |
 //! | every change of content | `writing` |
 //! | which version of a file is cached | `content` |
 //! | writes beside mappings | `pages`, `dropping` |
 //! | inodes the kernel knows, open files | `inodes`, `handles` |
 //! | descriptors that each user may hold, and names the kernel is asked to forget | `descriptors`, `pruning` |
-//! | the owner that is charged | `owners`, `groups` |
+//! | the owner that is charged | `owners` |
 //! | what is known of the programs together | `programs` |
-//! | lost control, and children that begin without | `revoking`, `descent` |
-//! | hints through attributes and ioctl, those of users | `control`, `wishes` |
+//! | owners that end or lose control, and children that begin without | `lifecycle`, `descent` |
+//! | ended processes, and other work that no request waits for | `reaper` |
+//! | hints through attributes and ioctl, those of users | `control`, `defaults` |
 //! | access lists through all doors | `lists` |
 //! | hints through the socket, statistics | `body` |
 //! | runs and their profiles | `runs` |
@@ -40,7 +41,7 @@
 //! | what the kernel knows of a mount's requests | [`connection`] |
 
 // Lock order: the order of a content's pages, then its lock, then the inode keys, then the inode
-// table, then the cache's frames; registries of owners, runs and wishes are held while none of
+// table, then the cache's frames; registries of owners, runs and defaults are held while none of
 // these is wanted, except the frames. No lock but a content's or a listing's is held while the
 // origin is asked, and none at all while an answer is written.
 
@@ -52,6 +53,7 @@ pub mod connection;
 mod content;
 mod control;
 mod core;
+mod defaults;
 mod descent;
 mod descriptors;
 pub mod device;
@@ -59,10 +61,10 @@ mod dropping;
 mod errno;
 mod error;
 mod filesystem;
-mod groups;
 mod handles;
 mod inodes;
-mod janitor;
+mod lifecycle;
+mod limiter;
 mod lists;
 mod mount;
 mod naming;
@@ -73,13 +75,11 @@ mod pages;
 mod programs;
 mod pruning;
 mod reading;
-mod revoking;
+mod reaper;
 mod runs;
 pub mod stale;
 mod stems;
 mod tiers;
-mod turns;
-mod wishes;
 mod writing;
 
 pub use control::{Call, CallError};

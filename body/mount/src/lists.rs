@@ -128,38 +128,37 @@ impl Lists {
 
     /// An owner's list has room again.
     pub(crate) fn refill(&self, owner: OwnerId) {
-        let cache = self.cache();
-        let mut state = self.lock();
-        let Some(Part { entries: waiting, .. }) = state.waiting.get_mut(&owner) else { return };
-        let taken = cache.list(owner).map_or(0, |list| list.ranges as usize);
-        let room = ENTRIES_MAX.saturating_sub(taken).min(waiting.len());
-        let now: Vec<ListEntry> = waiting.drain(..room).collect();
-        let is_empty = waiting.is_empty();
-        if is_empty {
-            state.waiting.remove(&owner);
-        }
         // Under the lock, so that nothing that is appended meanwhile comes before it.
-        let extended = cache.extend_list(owner, &now);
-        drop(state);
-        if let Err(error) = extended {
+        let mut state = self.lock();
+        let Some(Part { uid, entries }) = state.waiting.remove(&owner) else { return };
+        if let Err(error) = self.extend(&mut state, (owner, uid), entries.into(), true) {
+            drop(state);
             tracing::debug!(%error, "the rest of a list is refused");
             self.forget(owner);
         }
     }
 
-    /// These come after the list of `owner`: at once, or when that has been read so far that they
-    /// fit.
-    fn append(&self, (owner, uid): (OwnerId, u32), mut entries: Vec<ListEntry>) -> Result<(), HintError> {
-        let cache = self.cache();
-        let mut state = self.lock();
-        let room = match state.waiting.contains_key(&owner) {
-            true => 0,
-            false => ENTRIES_MAX.saturating_sub(cache.list(owner).map_or(0, |list| list.ranges as usize)),
+    /// These are the list of `owner`, or come after it: at once, or when that has been read so far
+    /// that they fit.
+    fn extend(
+        &self,
+        state: &mut State,
+        (owner, uid): (OwnerId, u32),
+        mut entries: Vec<ListEntry>,
+        append: bool,
+    ) -> Result<(), HintError> {
+        let taken = match append {
+            true if state.waiting.contains_key(&owner) => ENTRIES_MAX,
+            true => self.cache().list(owner).map_or(0, |list| list.ranges as usize),
+            false => 0,
         };
-        let rest = entries.split_off(entries.len().min(room));
+        let rest = entries.split_off(entries.len().min(ENTRIES_MAX.saturating_sub(taken)));
         state.check_room(uid, rest.len())?;
-        if !entries.is_empty() {
-            cache.extend_list(owner, &entries)?;
+        match (entries.is_empty(), append) {
+            (false, true) => self.cache().extend_list(owner, &entries)?,
+            (false, false) => self.cache().give_list(owner, &entries)?,
+            (true, true) => {}
+            (true, false) => self.cache().end_list(owner),
         }
         if !rest.is_empty() {
             let part = state.waiting.entry(owner).or_insert(Part { uid, entries: VecDeque::new() });
@@ -186,24 +185,6 @@ impl Lists {
         state.recordings.remove(&owner);
         state.waiting.remove(&owner);
         self.is_recording.store(!state.recordings.is_empty(), Ordering::Release);
-    }
-
-    /// Gives a list, of which the steward takes what it can at once.
-    fn give(&self, (owner, uid): (OwnerId, u32), mut entries: Vec<ListEntry>) -> Result<(), HintError> {
-        let cache = self.cache();
-        self.forget(owner);
-        let rest = entries.split_off(entries.len().min(ENTRIES_MAX));
-        if entries.is_empty() {
-            cache.end_list(owner);
-            return Ok(());
-        }
-        cache.give_list(owner, &entries)?;
-        if !rest.is_empty() {
-            let mut state = self.lock();
-            state.check_room(uid, rest.len())?;
-            state.waiting.insert(owner, Part { uid, entries: rest.into() });
-        }
-        Ok(())
     }
 
     /// From now on the files that `owner` opens to read are its list, until [the
@@ -255,9 +236,14 @@ impl Lists {
     fn put_list(&self, owner: OwnerId, entries: Vec<ListEntry>, append: bool) -> Result<(), HintError> {
         let uid = self.check_list_share(owner)?;
         match append {
-            true => self.append((owner, uid), entries),
+            true => self.extend(&mut self.lock(), (owner, uid), entries, true),
             false => self.give((owner, uid), entries),
         }
+    }
+
+    fn give(&self, (owner, uid): (OwnerId, u32), entries: Vec<ListEntry>) -> Result<(), HintError> {
+        self.forget(owner);
+        self.extend(&mut self.lock(), (owner, uid), entries, false)
     }
 
     /// Whether an owner may be between the two calls.

@@ -76,7 +76,7 @@ impl Mount {
         let _claim = Claim::take(&mountpoint)?;
         let session = open_session(Served(Arc::clone(&self.core)), &mountpoint, options).map_err(failed)?;
         // There is no other session of this core.
-        let _ = self.core.notifier.set(session.notifier());
+        let _ = self.core.shelf.notifier.set(session.notifier());
         self.core.pruning.begin(session.as_fd().try_clone_to_owned().map_err(failed)?);
         let page_dropper = self.core.page_dropper.start(session.notifier()).map_err(failed)?;
         self.core.tier_threads.start(&self.core.shelf).map_err(failed)?;

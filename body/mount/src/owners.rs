@@ -13,15 +13,14 @@ use pantler_steward::OwnerId;
 use crate::OwnerBy;
 use crate::descent::Descent;
 use crate::descriptors::Descriptors;
-use crate::groups::{self, Group};
 use pantler_kernel::process::{Member, cgroup_of, is_thread_of, lineage, process_of};
 
-mod newcomer;
+mod key;
 mod registry;
 
-pub(crate) use newcomer::{Inherits, Newcomer, Watch};
-pub(crate) use registry::Owner;
-use registry::{Key, Registry, Run};
+use key::{Key, gone};
+pub(crate) use registry::{Owner, Watch};
+use registry::{Registry, Run};
 
 /// How long it is believed that a thread id still names the same thread.
 const TRUST: Duration = Duration::from_millis(20);
@@ -31,6 +30,31 @@ const THREADS_MAX: usize = 65_536;
 /// No process: requests that carry none, such as the kernel writing back mapped
 /// pages.
 pub(crate) const NOBODY: OwnerId = OwnerId(0);
+
+/// What an owner takes over from the owner that its process comes from (L7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Inherits {
+    /// The standing: the owner is new, and the process its first.
+    All,
+    /// Lost control alone: it takes in processes of a user that has as many owners as it may.
+    Loss,
+    /// Nothing: it is the same as before, or a user's, and users are no children of each other.
+    Nothing,
+}
+
+/// An owner that appeared for the first time.
+pub(crate) struct NewOwner {
+    pub(crate) id: OwnerId,
+    pub(crate) uid: u32,
+    pub(crate) watch: Option<Watch>,
+    /// Whether the owner itself is new, and not just a process of it.
+    pub(crate) is_owner_new: bool,
+    pub(crate) inherits: Inherits,
+    /// The process through which it appeared.
+    pub(crate) process: u32,
+    /// The owner that it belonged to before, if to another.
+    pub(crate) former: Option<OwnerId>,
+}
 
 #[derive(Clone, Copy)]
 struct Thread {
@@ -54,8 +78,9 @@ impl Owners {
         Arc::new(Self { by, descriptors, threads: RwLock::default(), registry: Mutex::default() })
     }
 
-    /// The owner that thread `id` of user `uid` belongs to. `welcome` is told of newcomers.
-    pub(crate) fn of(&self, id: u32, uid: u32, welcome: impl FnOnce(Newcomer)) -> OwnerId {
+    /// The owner that thread `id` of user `uid` belongs to. `begin` is told of new owners and
+    /// processes.
+    pub(crate) fn of(&self, id: u32, uid: u32, begin: impl FnOnce(NewOwner)) -> OwnerId {
         if id == 0 {
             return NOBODY;
         }
@@ -67,11 +92,11 @@ impl Owners {
                 threads.insert(id, Thread { checked: Instant::now(), ..thread });
                 thread.owner
             }
-            _ => self.introduce(id, uid, welcome),
+            _ => self.add_thread(id, uid, begin),
         }
     }
 
-    fn introduce(&self, id: u32, uid: u32, welcome: impl FnOnce(Newcomer)) -> OwnerId {
+    fn add_thread(&self, id: u32, uid: u32, begin: impl FnOnce(NewOwner)) -> OwnerId {
         let Some(process) = process_of(id) else { return NOBODY };
         let Some(start) = Member::look(process).map(|member| member.start) else { return NOBODY };
         let mut registry = self.registry();
@@ -107,7 +132,7 @@ impl Owners {
         drop(threads);
         if is_owner_new || watch.is_some() {
             let uid = self.charged(uid);
-            welcome(Newcomer { id: owner, uid, watch, is_owner_new, inherits, process, former });
+            begin(NewOwner { id: owner, uid, watch, is_owner_new, inherits, process, former });
         }
         owner
     }
@@ -129,7 +154,7 @@ impl Owners {
     /// The process of that number that began then ended. Returns the owner that ended with it, if
     /// one did.
     pub(crate) fn exited(&self, process: u32, start: u64) -> Option<OwnerId> {
-        // Also where the number is another's by now: that one's threads introduce themselves again.
+        // Also where the number is another's by now: that one's threads are added again.
         self.forget_threads_of(process);
         let mut registry = self.registry();
         if registry.processes.get(&process).is_some_and(|known| known.start == start) {
@@ -144,14 +169,10 @@ impl Owners {
     }
 
     /// Owners of many processes none of which is known any more.
-    fn idle(&self) -> Vec<(OwnerId, Group)> {
+    fn idle(&self) -> Vec<(OwnerId, Key)> {
         let registry = self.registry();
-        let group = |(key, &id): (&Key, &OwnerId)| match key {
-            Key::Cgroup(path) => Some((id, Group::Cgroup(path.clone()))),
-            Key::User(uid) => Some((id, Group::User(*uid))),
-            _ => None,
-        };
-        registry.keys.iter().filter_map(group).filter(|&(id, _)| !registry.is_used(id)).collect()
+        let groups = registry.keys.iter().filter(|&(key, &id)| key.is_group() && !registry.is_used(id));
+        groups.map(|(key, &id)| (id, key.clone())).collect()
     }
 
     /// Whether there may be something for [`end_idle`](Self::end_idle) to do, now or later.
@@ -162,7 +183,7 @@ impl Owners {
     /// Ends owners by control group when the group is gone, and owners by user when the user has no
     /// processes. Returns them.
     pub(crate) fn end_idle(&self) -> Vec<OwnerId> {
-        let mut gone = groups::gone(self.idle());
+        let mut gone = gone(self.idle());
         let mut registry = self.registry();
         // A process may have come meanwhile.
         gone.retain(|&id| !registry.is_used(id));
@@ -336,7 +357,7 @@ mod tests {
     fn threads_of_a_process_are_one_owner_and_nobody_is_nobody() {
         let owners = Owners::new(OwnerBy::Process);
         let own = std::process::id();
-        let first = owners.of(own, 0, |newcomer| assert!(newcomer.is_owner_new && newcomer.watch.is_some()));
+        let first = owners.of(own, 0, |new| assert!(new.is_owner_new && new.watch.is_some()));
         let thread = std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 let id = rustix::thread::gettid().as_raw_nonzero().get() as u32;
@@ -345,7 +366,7 @@ mod tests {
             thread.join().unwrap()
         });
         assert_eq!(first, thread);
-        assert_eq!(owners.of(0, 0, |_| panic!("nobody is no newcomer")), NOBODY);
+        assert_eq!(owners.of(0, 0, |_| panic!("no process is no owner")), NOBODY);
         let start = Member::look(own).unwrap().start;
         // The end of an earlier process of that number, noticed late.
         assert_eq!(owners.exited(own, start - 1), None);
@@ -378,7 +399,7 @@ mod tests {
         let owners = Owners::new(OwnerBy::Process);
         let parent = std::os::unix::process::parent_id();
         let (run, _) = owners.begin_run("night", 7, parent);
-        assert_eq!(owners.of(std::process::id(), 7, |newcomer| assert!(!newcomer.is_owner_new)), run);
+        assert_eq!(owners.of(std::process::id(), 7, |new| assert!(!new.is_owner_new)), run);
         owners.end_run(run, parent, true);
         assert_ne!(owners.of(std::process::id(), 7, drop), run);
         assert_eq!(owners.begin_run("night", 7, parent), (run, false), "a kept name continues its owner");

@@ -5,57 +5,62 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use pantler_cache::Cache;
-use pantler_control::{Applied, ControlError, DONE_WITH, Profile, RevocationStat, RunId, RunSpec, Speaker};
+use pantler_control::{
+    Applied, ControlError, DONE_WITH, Hint, HintAnswer, Profile, RevocationStat, RunId, RunSpec, Speaker,
+};
 use pantler_kernel::process::user_of;
+use pantler_origin::OpenFile;
 use pantler_pagecache::ReadThrough;
-use pantler_steward::OwnerId;
+use pantler_steward::{FileId, OwnerId};
 
 use crate::content::{Content, Shelf};
+use crate::defaults::UserDefaults;
 use crate::descent::Descent;
-use crate::janitor::{Duties, Janitor};
+use crate::lifecycle::Lifecycle;
 use crate::lists::Lists;
-use crate::owners::{Inherits, Newcomer, Owners};
-use crate::revoking::Revoking;
+use crate::owners::{Inherits, NewOwner, Owners};
+use crate::reaper::Reaper;
 use crate::runs::Runs;
-use crate::wishes::Wishes;
 use crate::{MountOptions, OwnerBy};
 
 /// What a mount knows of the programs that use it.
 pub(crate) struct Programs {
-    shelf: Arc<Shelf>,
     by: OwnerBy,
-    owners: Arc<Owners>,
-    wishes: Wishes,
+    defaults: UserDefaults,
     runs: Runs,
-    revoking: Arc<Revoking>,
-    lists: Arc<Lists>,
-    janitor: Janitor,
+    lifecycle: Arc<Lifecycle>,
+    reaper: Reaper,
+}
+
+/// The owner that a hint is about.
+pub(crate) enum Subject {
+    Owner(OwnerId),
+    /// All owners of a user, present and future.
+    User(u32),
 }
 
 impl Programs {
     /// None so far. Starts the thread that sees them end.
     pub(crate) fn start(shelf: &Arc<Shelf>, options: &MountOptions) -> io::Result<Self> {
         let owners = Owners::new(options.owner_by.clone());
-        let revoking = Arc::new(Revoking::default());
         let lists = Lists::new(Arc::clone(shelf), Arc::clone(&owners), options.interpose.clone());
-        let lists = Arc::new(lists);
-        let janitor = Janitor::start(duties(shelf, &owners, &revoking, &lists))?;
-        shelf.cache.ring_for_notices(janitor.bell());
-        let (shelf, by) = (Arc::clone(shelf), options.owner_by.clone());
-        let (wishes, runs) = (Wishes::default(), Runs::default());
-        Ok(Self { shelf, by, owners, wishes, runs, revoking, lists, janitor })
+        let lifecycle = Arc::new(Lifecycle::new(Arc::clone(shelf), owners, lists));
+        let reaper = Reaper::start(Arc::clone(&lifecycle))?;
+        shelf.cache.ring_for_notices(reaper.bell());
+        let (by, defaults, runs) = (options.owner_by.clone(), UserDefaults::default(), Runs::default());
+        Ok(Self { by, defaults, runs, lifecycle, reaper })
     }
 
     fn cache(&self) -> &Cache {
-        &self.shelf.cache
+        &self.lifecycle.shelf.cache
     }
 
     pub(crate) fn owners(&self) -> &Owners {
-        &self.owners
+        &self.lifecycle.owners
     }
 
-    pub(crate) fn wishes(&self) -> &Wishes {
-        &self.wishes
+    pub(crate) fn defaults(&self) -> &UserDefaults {
+        &self.defaults
     }
 
     pub(crate) fn runs(&self) -> &Runs {
@@ -63,31 +68,101 @@ impl Programs {
     }
 
     pub(crate) fn lists(&self) -> &Lists {
-        &self.lists
+        &self.lifecycle.lists
     }
 
-    pub(crate) fn janitor(&self) -> &Janitor {
-        &self.janitor
+    /// Has what was written to a file brought to the device, and taken out of the page cache.
+    pub(crate) fn flush_and_drop(&self, file: Arc<OpenFile>) {
+        self.reaper.flush_and_drop(file);
     }
 
     /// Ends the thread.
     pub(crate) fn stop(&self) {
-        self.janitor.stop();
+        self.reaper.stop();
     }
 
     /// The owner that a thread or process of a user is charged to.
     pub(crate) fn owner_of(&self, id: u32, uid: u32) -> OwnerId {
-        self.owners.of(id, uid, |newcomer| self.welcome(newcomer))
+        self.owners().of(id, uid, |new| self.begin_owner(new))
     }
 
-    fn welcome(&self, newcomer: Newcomer) {
-        self.inherit(newcomer.id, newcomer.inherits, newcomer.process, newcomer.uid, newcomer.former);
-        if newcomer.is_owner_new {
-            self.wishes.apply_defaults(self.cache(), newcomer.uid, newcomer.id);
+    fn begin_owner(&self, new: NewOwner) {
+        self.inherit(new.id, new.inherits, new.process, new.uid, new.former);
+        if new.is_owner_new {
+            self.defaults.apply(self.cache(), new.uid, new.id);
         }
-        if let Some(watch) = newcomer.watch {
-            self.janitor.watch(watch);
+        if let Some(watch) = new.watch {
+            self.reaper.watch(watch);
         }
+    }
+
+    /// A hint for one owner.
+    pub(crate) fn hint_owner(
+        &self,
+        owner: OwnerId,
+        hint: &Hint,
+        content: Option<&Arc<Content>>,
+    ) -> Result<HintAnswer, ControlError> {
+        let file = content.map_or(FileId(0), |content| content.file());
+        let done = self.cache().with_steward(|steward| hint.carry_out(steward, owner, file));
+        Ok(done.ok_or_else(|| ControlError::unsupported(hint.name()))??)
+    }
+
+    /// A hint for all owners of a user. It is kept for those to come, and answered from what is
+    /// kept.
+    pub(crate) fn hint_user(
+        &self,
+        uid: u32,
+        hint: &Hint,
+        content: Option<&Arc<Content>>,
+    ) -> Result<HintAnswer, ControlError> {
+        match (hint, content) {
+            (Hint::SetPriority { priority, .. }, Some(content)) => {
+                self.defaults.set_priority(uid, content, Some(*priority))?;
+            }
+            (Hint::GetPriority { .. }, Some(content)) => {
+                return Ok(HintAnswer::Priority(self.defaults.priority(uid, content).unwrap_or(0)));
+            }
+            (Hint::SetPolicy { priority, policy }, _) => {
+                self.defaults.set_policy(uid, *priority, Some(*policy))?;
+            }
+            (Hint::GetPolicy { priority }, _) => {
+                return Ok(HintAnswer::Policy(self.defaults.policy(uid, *priority).unwrap_or_default()));
+            }
+            (Hint::Clear, _) => self.defaults.clear(uid),
+            _ => {}
+        }
+        let marked = self.hint_owners_of(uid, hint, content);
+        let is_temporary = matches!(hint, Hint::SetTemporaryPriority { .. });
+        Ok(if is_temporary { HintAnswer::Marked(marked) } else { HintAnswer::Done })
+    }
+
+    /// Takes back a user's default for a file or a priority. `hint` tells present owners what holds
+    /// without it.
+    pub(crate) fn take_default_back(
+        &self,
+        uid: u32,
+        hint: &Hint,
+        content: &Arc<Content>,
+    ) -> Result<(), ControlError> {
+        match *hint {
+            Hint::SetPolicy { priority, .. } => self.defaults.set_policy(uid, priority, None)?,
+            _ => self.defaults.set_priority(uid, content, None)?,
+        }
+        self.hint_owners_of(uid, hint, Some(content));
+        Ok(())
+    }
+
+    /// A hint for all present owners of a user. Says how many blocks were marked.
+    fn hint_owners_of(&self, uid: u32, hint: &Hint, content: Option<&Arc<Content>>) -> u64 {
+        let mut marked = 0;
+        for owner in self.owners().of_user(uid) {
+            // An owner over a bound of its own keeps what it has; the others follow.
+            if let Ok(HintAnswer::Marked(count)) = self.hint_owner(owner, hint, content) {
+                marked += count;
+            }
+        }
+        marked
     }
 
     /// L7: an owner that appeared through a process of user `uid` begins with the standing of the
@@ -99,10 +174,10 @@ impl Programs {
         }
         // Control cannot have been lost where no owner has it. Looking at all ancestors costs some
         // files of /proc.
-        if !self.owners.have_fallen() && self.cache().with_steward(|steward| steward.managers()) == 0 {
+        if !self.owners().have_fallen() && self.cache().with_steward(|steward| steward.managers()) == 0 {
             return;
         }
-        let descent = self.owners.descent(process, uid, former);
+        let descent = self.owners().descent(process, uid, former);
         self.cache().with_steward(|steward| match descent {
             Descent::Of(parent) if parent == owner => {}
             Descent::Of(parent) if what == Inherits::All => steward.born(owner, parent),
@@ -116,15 +191,15 @@ impl Programs {
     pub(crate) fn begin_run(&self, speaker: &Speaker, run: &RunSpec) -> Result<RunId, ControlError> {
         speaker.check_speaks_for(run.uid)?;
         let leader = run.leader;
-        let user = user_of(leader).ok_or_else(|| ControlError::not_found(format!("process {leader}")))?;
+        let user = known_user(leader)?;
         // Else a user could declare another's process, or all there are, to be a run of theirs.
         speaker.check_speaks_for(user)?;
         self.runs.begin(run, || {
-            let former = self.owners.former(leader);
-            let (owner, is_new) = self.owners.begin_run(&run.name, run.uid, leader);
+            let former = self.owners().former(leader);
+            let (owner, is_new) = self.owners().begin_run(&run.name, run.uid, leader);
             let what = if is_new { Inherits::All } else { Inherits::Nothing };
             self.inherit(owner, what, leader, run.uid, former);
-            self.wishes.apply_defaults(self.cache(), run.uid, owner);
+            self.defaults.apply(self.cache(), run.uid, owner);
             let begin =
                 |profile: &Profile| self.cache().with_steward(|steward| profile.begin(steward, owner));
             let begun = run.profile.as_ref().map_or(Ok(()), begin);
@@ -140,10 +215,7 @@ impl Programs {
     }
 
     fn end_owner(&self, owner: OwnerId, leader: u32, keep: bool) {
-        for owner in self.owners.end_run(owner, leader, keep) {
-            self.lists.forget(owner);
-            self.cache().with_steward(|steward| steward.exit(owner));
-        }
+        self.lifecycle.end(self.owners().end_run(owner, leader, keep));
     }
 
     /// An owner opened a file: applies the rule of its profile about it. Says what is left to the
@@ -179,17 +251,13 @@ impl Programs {
 
     /// The last revocations, oldest first.
     pub(crate) fn revocations(&self) -> Vec<RevocationStat> {
-        self.pass_on_notices();
-        self.revoking.stats()
-    }
-
-    fn pass_on_notices(&self) {
-        self.revoking.pass_on(self.cache(), &self.owners, &self.lists);
+        self.lifecycle.pass_on_notices();
+        self.lifecycle.revocations().stats()
     }
 
     /// Refuses speakers that may not grant control.
     pub(crate) fn check_may_grant(&self, speaker: &Speaker) -> Result<(), ControlError> {
-        self.pass_on_notices();
+        self.lifecycle.pass_on_notices();
         let mounter = rustix::process::geteuid().as_raw();
         speaker.check_may_grant(mounter, || self.is_judge_in_own_cause(speaker))
     }
@@ -199,8 +267,8 @@ impl Programs {
         if !self.cache().with_steward(|steward| steward.grant(owner)) {
             return Err(ControlError::failed(format!("{called} has not lost control")));
         }
-        self.owners.rose(owner);
-        self.revoking.grant(owner);
+        self.owners().rose(owner);
+        self.lifecycle.revocations().grant(owner);
         Ok(())
     }
 
@@ -213,36 +281,9 @@ impl Programs {
     }
 }
 
-/// What the janitor does for them.
-fn duties(shelf: &Arc<Shelf>, owners: &Arc<Owners>, revoking: &Arc<Revoking>, lists: &Arc<Lists>) -> Duties {
-    let all = || (Arc::clone(shelf), Arc::clone(owners), Arc::clone(revoking), Arc::clone(lists));
-    let notices = {
-        let (shelf, owners, revoking, lists) = all();
-        move || revoking.pass_on(&shelf.cache, &owners, &lists)
-    };
-    let exited = {
-        let (shelf, owners, revoking, lists) = all();
-        move |process, start| {
-            // While it can still be named.
-            revoking.pass_on(&shelf.cache, &owners, &lists);
-            if let Some(owner) = owners.exited(process, start) {
-                lists.forget(owner);
-                shelf.cache.with_steward(|steward| steward.exit(owner));
-            }
-            owners.has_idle()
-        }
-    };
-    let groups = {
-        let (shelf, owners, _, lists) = all();
-        move || {
-            for owner in owners.end_idle() {
-                lists.forget(owner);
-                shelf.cache.with_steward(|steward| steward.exit(owner));
-            }
-            owners.has_idle()
-        }
-    };
-    Duties { exited: Box::new(exited), notices: Box::new(notices), groups: Box::new(groups) }
+/// The user of a process that is there.
+pub(crate) fn known_user(pid: u32) -> Result<u32, ControlError> {
+    user_of(pid).ok_or_else(|| ControlError::not_found(format!("process {pid}")))
 }
 
 #[cfg(test)]
@@ -331,7 +372,7 @@ mod tests {
         options.profile = Some(profile.clone());
         let mut steward = pantler_steward::Steward::new(pantler_steward::Options::new(100)).unwrap();
         let mut owners = pantler_steer::owners::RunOwners::new(&options, &mut steward).ok()?;
-        let file = pantler_steward::FileId(9);
+        let file = FileId(9);
         let path = Some(std::path::Path::new("/some/data"));
         let done_with = owners.apply_profile(&mut steward, 4, file, path);
         let owner = owners.run();

@@ -13,8 +13,8 @@ use crate::core::Core;
 use crate::descriptors::Charge;
 use crate::errno::errno;
 use crate::handles::{Handle, Read};
+use crate::limiter::Admission;
 use crate::lists::{Listing, source_of};
-use crate::turns::Begin;
 
 /// Direct: every read reaches the cache, which is the only one. Shared mappings work nevertheless,
 /// by `FUSE_DIRECT_IO_ALLOW_MMAP`.
@@ -55,7 +55,7 @@ impl Core {
                 open()?
             }
         };
-        self.noticing(number, &content, || content.look(&self.shelf, &file))?;
+        content.look(&self.shelf, number, &file)?;
         let lists = self.programs.lists();
         let listed = |put: &dyn Fn(OwnerId, &Listing<'_>)| {
             let caller = &self.caller_of(request);
@@ -101,23 +101,23 @@ impl Core {
             Ok(handle) => handle,
             Err(error) => return reply.error(errno(error)),
         };
-        let owner = self.owner(request);
+        let owner = self.programs.owner_of(request.pid(), request.uid());
         let read = Read { owner, handle, offset, length: length as usize, is_mapped, reply };
-        match self.turns.begin(read, |read| self.would_wait(read)) {
-            Begin::AtOnce(read) => self.serve(read),
-            Begin::PutOff => {}
-            Begin::Turn(read) => {
+        match self.limiter.begin(read, |read| self.would_wait(read)) {
+            Admission::AtOnce(read) => self.serve(read),
+            Admission::Queued => {}
+            Admission::Slot(read) => {
                 let mut next = Some(read);
                 while let Some(read) = next {
                     self.serve(read);
-                    next = self.turns.end();
+                    next = self.limiter.end();
                 }
             }
         }
     }
 
     /// Whether a read has to wait for a block. That may change before it is served: then the thread
-    /// beyond the turns waits, too.
+    /// beyond the slots waits, too.
     fn would_wait(&self, read: &Read) -> bool {
         let content = &read.handle.content;
         let end = read.offset.saturating_add(read.length as u64).min(content.size());
@@ -150,8 +150,7 @@ impl Core {
         use_bytes: impl FnOnce(&[u8]),
     ) -> io::Result<()> {
         let content = &handle.content;
-        let refresh = || content.refresh(&self.shelf, self.refresh_ms, &handle.file);
-        self.noticing(handle.number, content, refresh)?;
+        content.refresh(&self.shelf, handle.number, &handle.file)?;
         let wanted = Wanted {
             owner,
             file: content.file(),
@@ -172,7 +171,7 @@ impl Core {
     pub(crate) fn release(&self, handle: u64) {
         let handle = self.files.remove(handle);
         if let Some(handle) = handle.filter(|handle| handle.file.wrote()) {
-            self.programs.janitor().flush_and_drop(Arc::clone(&handle.file));
+            self.programs.flush_and_drop(Arc::clone(&handle.file));
         }
     }
 }

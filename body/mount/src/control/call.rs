@@ -26,12 +26,15 @@
 //! #define PANTLER_FORGET_LIST      _IO (0xA7, 19)
 //! ```
 
+use std::path::PathBuf;
+
+use pantler_control::Hint;
 use pantler_steward::PolicyName;
 
 /// The type byte of all our calls.
 const TYPE: u32 = 0xa7;
 /// Lowest and highest priority, as everywhere.
-pub(super) const PRIORITIES: std::ops::RangeInclusive<i32> =
+const PRIORITIES: std::ops::RangeInclusive<i32> =
     pantler_control::PRIORITY_MIN..=pantler_control::PRIORITY_MAX;
 /// Numbers kept for calls on lists to come.
 const RESERVED: std::ops::RangeInclusive<u32> = 20..=31;
@@ -113,6 +116,22 @@ impl Call {
             _ => return Err(CallError::Unknown),
         };
         Ok(call)
+    }
+
+    /// The hint that the call gives about the file it is called on, if it does.
+    pub(crate) fn hint(&self) -> Option<Hint> {
+        // Open already.
+        let path = PathBuf::new();
+        Some(match *self {
+            Self::SetPriority { priority } => Hint::SetPriority { path, priority },
+            Self::GetPriority => Hint::GetPriority { path },
+            Self::SetPolicy { priority, policy } => Hint::SetPolicy { priority, policy },
+            Self::GetPolicy { priority } => Hint::GetPolicy { priority },
+            Self::SetTemporaryPriority { first, last, priority } => {
+                Hint::SetTemporaryPriority { path, first, last, priority }
+            }
+            _ => return None,
+        })
     }
 
     /// The bytes that go back, with the one number that the call returns.

@@ -2,10 +2,11 @@
 //! leader.
 
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 
 use pantler_steward::OwnerId;
 
-use super::Watch;
+use super::key::Key;
 use crate::descent::{Descent, Fallen, answers};
 use crate::descriptors::Charge;
 use pantler_kernel::process::{ANCESTORS_MAX, command_of, status_field};
@@ -15,16 +16,6 @@ const KEPT_MAX: usize = 64;
 /// Processes of one user that are owners of their own at a time. Later ones are one owner together:
 /// the steward has room for this number of owners, and one user shall not take it all.
 pub(super) const OWNERS_PER_USER_MAX: u32 = 1024;
-
-/// What makes an owner.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Key {
-    /// Process and its start time in clock ticks.
-    Process(u32, u64),
-    Cgroup(String),
-    User(u32),
-    Name(u32, String),
-}
 
 /// What is known of an owner.
 #[derive(Debug, Clone)]
@@ -57,6 +48,16 @@ pub(super) struct Process {
     pub(super) start: u64,
     /// The owner that it belonged to at its last request.
     pub(super) owner: OwnerId,
+}
+
+/// A process with an end that must be watched for.
+pub(crate) struct Watch {
+    pub(crate) pid: u32,
+    /// Tells it from an earlier process of that number.
+    pub(crate) start: u64,
+    pub(crate) descriptor: OwnedFd,
+    #[expect(dead_code, reason = "its end is what counts")]
+    pub(crate) charge: Charge,
 }
 
 /// A process and its descendants that are one owner.

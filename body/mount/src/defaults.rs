@@ -8,17 +8,10 @@ use pantler_steward::{HintError, OwnerId, PolicyName};
 
 use crate::content::Content;
 
-/// Hints that a user gave for all its owners.
+/// Hints that users gave for all their owners, by user.
 #[derive(Default)]
-pub(crate) struct Wishes {
-    defaults: Mutex<HashMap<u32, Defaults>>,
-}
-
-/// The owner that a hint is about.
-pub(crate) enum Meant {
-    Owner(OwnerId),
-    /// All owners of a user, present and future.
-    User(u32),
+pub(crate) struct UserDefaults {
+    by_user: Mutex<HashMap<u32, Defaults>>,
 }
 
 /// Files a user may give a default priority for.
@@ -33,18 +26,18 @@ struct Defaults {
     files: Vec<(Weak<Content>, i32)>,
 }
 
-impl Wishes {
+impl UserDefaults {
     fn lock(&self) -> MutexGuard<'_, HashMap<u32, Defaults>> {
-        self.defaults.lock().expect("wishes are in order")
+        self.by_user.lock().expect("defaults are in order")
     }
 
-    /// Tells the steward a new owner's wishes, if its user has any.
-    pub(crate) fn apply_defaults(&self, cache: &Cache, uid: u32, owner: OwnerId) {
+    /// Tells the steward a new owner's defaults, if its user has any.
+    pub(crate) fn apply(&self, cache: &Cache, uid: u32, owner: OwnerId) {
         let defaults = self.lock().get(&uid).cloned();
         let Some(defaults) = defaults else { return };
         cache.with_steward(|steward| {
             for (priority, policy) in defaults.policies {
-                // Bounds hold for defaults as for anything else; a wish past them has no effect.
+                // Bounds hold for defaults as for anything else; one past them has no effect.
                 let _ = steward.set_policy(owner, priority, policy);
             }
             for (content, priority) in defaults.files {
@@ -55,46 +48,38 @@ impl Wishes {
         });
     }
 
-    pub(crate) fn add_policy(&self, uid: u32, priority: i32, policy: PolicyName) -> Result<(), HintError> {
+    /// Sets the policy of a priority, or takes it back.
+    pub(crate) fn set_policy(
+        &self,
+        uid: u32,
+        priority: i32,
+        policy: Option<PolicyName>,
+    ) -> Result<(), HintError> {
         let mut all = self.lock();
         let policies = &mut all.entry(uid).or_default().policies;
         policies.retain(|&(other, _)| other != priority);
-        if policies.len() >= DEFAULT_POLICIES_MAX {
+        if policy.is_some() && policies.len() >= DEFAULT_POLICIES_MAX {
             return Err(HintError::TooManyPriorities(DEFAULT_POLICIES_MAX as u32));
         }
-        policies.push((priority, policy));
+        policies.extend(policy.map(|policy| (priority, policy)));
         Ok(())
     }
 
-    pub(crate) fn add_priority(
+    /// Sets the priority of a file, or takes it back.
+    pub(crate) fn set_priority(
         &self,
         uid: u32,
         content: &Arc<Content>,
-        priority: i32,
+        priority: Option<i32>,
     ) -> Result<(), HintError> {
         let mut all = self.lock();
         let files = &mut all.entry(uid).or_default().files;
         files.retain(|(other, _)| other.upgrade().is_some_and(|other| !Arc::ptr_eq(&other, content)));
-        if files.len() >= DEFAULT_FILES_MAX {
+        if priority.is_some() && files.len() >= DEFAULT_FILES_MAX {
             return Err(HintError::TooManyFiles(DEFAULT_FILES_MAX as u32));
         }
-        files.push((Arc::downgrade(content), priority));
+        files.extend(priority.map(|priority| (Arc::downgrade(content), priority)));
         Ok(())
-    }
-
-    pub(crate) fn remove_policy(&self, uid: u32, priority: i32) {
-        let mut all = self.lock();
-        if let Some(defaults) = all.get_mut(&uid) {
-            defaults.policies.retain(|&(other, _)| other != priority);
-        }
-    }
-
-    pub(crate) fn remove_priority(&self, uid: u32, content: &Arc<Content>) {
-        let mut all = self.lock();
-        if let Some(defaults) = all.get_mut(&uid) {
-            let is_other = |other: Arc<Content>| !Arc::ptr_eq(&other, content);
-            defaults.files.retain(|(other, _)| other.upgrade().is_some_and(is_other));
-        }
     }
 
     pub(crate) fn clear(&self, uid: u32) {

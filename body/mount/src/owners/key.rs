@@ -1,35 +1,42 @@
-//! Owners that are many processes: control groups and users. They end with the last of them.
+//! What makes an owner: a process, a name, or many processes together. Those end with the last of
+//! them.
 
 use pantler_kernel::group::mounts::has_folder;
 use pantler_kernel::process::{cgroup_of, users_of};
 use pantler_steward::OwnerId;
 
-/// Processes that are one owner together.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Group {
+/// What makes an owner.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Key {
+    /// Process and its start time in clock ticks.
+    Process(u32, u64),
     /// The processes of a control group. One without processes is there until its folder goes.
     Cgroup(String),
     /// The processes of a user.
     User(u32),
+    /// User and name.
+    Name(u32, String),
 }
 
-impl Group {
-    /// Whether a process belongs to it.
+impl Key {
+    /// Whether it stands for processes that come and go.
+    pub(super) fn is_group(&self) -> bool {
+        matches!(self, Self::Cgroup(_) | Self::User(_))
+    }
+
+    /// Whether a process belongs to the group.
     fn holds(&self, process: u32) -> bool {
         match self {
             Self::Cgroup(path) => cgroup_of(process).as_ref() == Some(path),
             Self::User(uid) => users_of(process).contains(uid),
+            _ => false,
         }
-    }
-
-    fn has_folder(&self) -> bool {
-        matches!(self, Self::Cgroup(path) if has_folder(path))
     }
 }
 
-/// Those that have no process and no folder any more. Looks at all processes of the machine.
-pub(crate) fn gone(mut groups: Vec<(OwnerId, Group)>) -> Vec<OwnerId> {
-    groups.retain(|(_, group)| !group.has_folder());
+/// The groups that have no process and no folder any more. Looks at all processes of the machine.
+pub(super) fn gone(mut groups: Vec<(OwnerId, Key)>) -> Vec<OwnerId> {
+    groups.retain(|(_, group)| !matches!(group, Key::Cgroup(path) if has_folder(path)));
     // Where processes cannot be listed no user is known to be gone.
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let processes = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -51,10 +58,10 @@ mod tests {
         let own = cgroup_of(std::process::id()).expect("every process is in one");
         let user = rustix::process::geteuid().as_raw();
         let groups = vec![
-            (OwnerId(1), Group::User(user)),
-            (OwnerId(2), Group::User(2_000_000_000)),
-            (OwnerId(3), Group::Cgroup(own)),
-            (OwnerId(4), Group::Cgroup("/no/such/group".into())),
+            (OwnerId(1), Key::User(user)),
+            (OwnerId(2), Key::User(2_000_000_000)),
+            (OwnerId(3), Key::Cgroup(own)),
+            (OwnerId(4), Key::Cgroup("/no/such/group".into())),
         ];
         assert_eq!(gone(groups), [OwnerId(2), OwnerId(4)]);
     }

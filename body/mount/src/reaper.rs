@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use pantler_origin::OpenFile;
 
+use crate::lifecycle::Lifecycle;
 use crate::owners::Watch;
 
 /// Files waiting to be flushed; beyond that the kernel's own writeback has to do.
@@ -20,28 +21,16 @@ const WRITTEN_MAX: usize = 256;
 /// numbers come back.
 const BELL: u64 = 0;
 
-/// What is done there.
-pub(crate) struct Duties {
-    /// Called with each watched process that ended, and its start time. Says whether to look after
-    /// groups now and then.
-    pub(crate) exited: Box<dyn Fn(u32, u64) -> bool + Send>,
-    /// Called when there are notices.
-    pub(crate) notices: Box<dyn Fn() + Send>,
-    /// Looks after owners that are groups of processes: called now and then. Says whether to come
-    /// again.
-    pub(crate) groups: Box<dyn Fn() -> bool + Send>,
-}
-
 /// How soon groups are looked after when a process of one ended, and how seldom when nothing came
 /// of it.
 const ROUND: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(64));
 
-pub(crate) struct Janitor {
-    desk: Arc<Desk>,
+pub(crate) struct Reaper {
+    mailbox: Arc<Mailbox>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-struct Desk {
+struct Mailbox {
     bell: OwnedFd,
     orders: Mutex<Orders>,
 }
@@ -54,34 +43,34 @@ struct Orders {
     stop: bool,
 }
 
-impl Janitor {
+impl Reaper {
     /// Starts the thread.
-    pub(crate) fn start(duties: Duties) -> io::Result<Self> {
+    pub(crate) fn start(lifecycle: Arc<Lifecycle>) -> io::Result<Self> {
         let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let desk = Arc::new(Desk { bell, orders: Mutex::default() });
+        let mailbox = Arc::new(Mailbox { bell, orders: Mutex::default() });
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&poll, &desk.bell, epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)?;
-        let thread = std::thread::Builder::new().name("pantler-janitor".into());
+        epoll::add(&poll, &mailbox.bell, epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)?;
+        let thread = std::thread::Builder::new().name("pantler-reaper".into());
         let thread = thread.spawn({
-            let desk = Arc::clone(&desk);
-            move || work(&desk, &poll, &duties)
+            let mailbox = Arc::clone(&mailbox);
+            move || work(&mailbox, &poll, &lifecycle)
         })?;
-        Ok(Self { desk, thread: Mutex::new(Some(thread)) })
+        Ok(Self { mailbox, thread: Mutex::new(Some(thread)) })
     }
 
     pub(crate) fn watch(&self, watch: Watch) {
-        self.order(|orders| orders.watch.push(watch));
+        self.mailbox.order(|orders| orders.watch.push(watch));
     }
 
     /// A bell that says that there are notices.
     pub(crate) fn bell(&self) -> impl Fn() + Send + 'static {
-        let desk = Arc::clone(&self.desk);
-        move || desk.order(|orders| orders.notices = true)
+        let mailbox = Arc::clone(&self.mailbox);
+        move || mailbox.order(|orders| orders.notices = true)
     }
 
     /// Has what was written to a file brought to the device, and taken out of the page cache.
     pub(crate) fn flush_and_drop(&self, file: Arc<OpenFile>) {
-        self.order(|orders| {
+        self.mailbox.order(|orders| {
             if orders.written.len() < WRITTEN_MAX {
                 orders.written.push(file);
             }
@@ -90,27 +79,23 @@ impl Janitor {
 
     /// Ends the thread, after what was ordered.
     pub(crate) fn stop(&self) {
-        self.order(|orders| orders.stop = true);
-        if let Some(thread) = self.thread.lock().expect("nobody panics here").take() {
+        self.mailbox.order(|orders| orders.stop = true);
+        if let Some(thread) = self.thread.lock().expect("nothing panics under it").take() {
             // It may have been ended by a panic of its own, which was reported where it happened.
             let _ = thread.join();
         }
     }
-
-    fn order(&self, put: impl FnOnce(&mut Orders)) {
-        self.desk.order(put);
-    }
 }
 
-impl Desk {
+impl Mailbox {
     fn order(&self, put: impl FnOnce(&mut Orders)) {
-        put(&mut self.orders.lock().expect("nobody panics here"));
+        put(&mut self.orders.lock().expect("nothing panics under it"));
         // It can only fail by being full, and then it rings already.
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 }
 
-fn work(desk: &Desk, poll: &OwnedFd, duties: &Duties) {
+fn work(mailbox: &Mailbox, poll: &OwnedFd, lifecycle: &Lifecycle) {
     let mut watched: HashMap<u64, Watch> = HashMap::new();
     let mut last = BELL;
     // When to look after groups next, and how long to wait after that.
@@ -128,23 +113,23 @@ fn work(desk: &Desk, poll: &OwnedFd, duties: &Duties) {
         for event in &events {
             let number = event.data.u64();
             if number == BELL {
-                let _ = rustix::io::read(&desk.bell, &mut [0u8; 8]);
+                let _ = rustix::io::read(&mailbox.bell, &mut [0u8; 8]);
             } else if let Some(ended) = watched.remove(&number) {
                 let _ = epoll::delete(poll, &ended.descriptor);
-                if (duties.exited)(ended.pid, ended.start) {
+                if lifecycle.exited(ended.pid, ended.start) {
                     round = Some((Instant::now() + ROUND.0, ROUND.0));
                 }
             }
         }
-        let orders = std::mem::take(&mut *desk.orders.lock().expect("nobody panics here"));
+        let orders = std::mem::take(&mut *mailbox.orders.lock().expect("nothing panics under it"));
         if let Some((at, pause)) = round
             && at <= Instant::now()
         {
             let pause = (2 * pause).min(ROUND.1);
-            round = (duties.groups)().then(|| (Instant::now() + pause, pause));
+            round = lifecycle.end_idle().then(|| (Instant::now() + pause, pause));
         }
         if orders.notices {
-            (duties.notices)();
+            lifecycle.pass_on_notices();
         }
         for watch in orders.watch {
             last += 1;
