@@ -11,35 +11,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use pantler_origin::Source;
 use pantler_steward::placement::Passing;
 use pantler_steward::scheduling::BATCH_SHARE;
 use pantler_steward::{Access, Block, FileId, Frame, Notice, OwnerId, Steward};
 
-use crate::buffers::Buffers;
-use crate::fetch::Missing;
-use crate::frames::{Frames, Slot, State};
+use crate::frames::{Frames, Missing, Slot, State};
 use crate::lower::{Attached, Below};
+use crate::memory::{Buffers, Slab};
 use crate::pages::{Cut, Pages};
-use crate::prefetch::Prefetching;
-use crate::slab::Slab;
+use crate::request::Request;
+use crate::scheduler::Scheduler;
 use crate::{CacheError, Options};
 
-/// A request for bytes.
-pub struct Request<'a> {
-    /// The owner that is charged.
-    pub owner: OwnerId,
-    /// The version of the file.
-    pub file: FileId,
-    /// First byte.
-    pub offset: u64,
-    /// Number of bytes.
-    pub length: usize,
-    /// Size of this version of the file: bytes beyond are not asked for.
-    pub size: u64,
-    /// Where missing blocks come from, and those looked ahead, perhaps after the answer.
-    pub source: &'a Arc<dyn Source>,
-}
+mod fetch;
+mod holes;
+mod prefetch;
+mod retrieve;
+mod tiers;
+mod write;
 
 /// What went to and from the origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -69,21 +58,19 @@ pub struct Activity {
 
 /// Blocks in memory. See the [crate] for an example.
 pub struct Cache {
-    pub(crate) slab: Slab,
-    pub(crate) cut: Cut,
+    slab: Slab,
+    cut: Cut,
     frames: Mutex<Frames>,
     changed: Condvar,
     /// Rung when there is something to prefetch, or no more.
-    pub(crate) prefetches: Condvar,
-    /// How prefetches are read.
+    prefetches: Condvar,
     /// Lower tiers, nearest first.
-    pub(crate) attached: Arc<[Attached]>,
+    attached: Arc<[Attached]>,
     capacity: u32,
-    block_shift: u32,
-    pub(crate) fetches: AtomicU64,
-    pub(crate) fetched_bytes: AtomicU64,
-    pub(crate) failed: AtomicU64,
-    pub(crate) voided: AtomicU64,
+    fetches: AtomicU64,
+    fetched_bytes: AtomicU64,
+    failed: AtomicU64,
+    voided: AtomicU64,
 }
 
 /// How long a reader sleeps before it looks whether a spare buffer is idle: that is not announced.
@@ -143,7 +130,7 @@ impl Cache {
         let mut frames = Frames::new(
             steward,
             Buffers::new(cut, pages_max),
-            Prefetching::new(options.order, options.prefetchers, batch_max),
+            Scheduler::new(options.order, options.prefetchers, batch_max),
             below,
         );
         frames.release(&slab);
@@ -155,7 +142,6 @@ impl Cache {
             prefetches: Condvar::new(),
             attached,
             capacity: base,
-            block_shift: options.block_bytes.trailing_zeros(),
             fetches: AtomicU64::new(0),
             fetched_bytes: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -189,7 +175,7 @@ impl Cache {
     pub fn with_steward<R>(&self, talk: impl FnOnce(&mut Steward) -> R) -> R {
         let mut frames = self.lock();
         let result = talk(&mut frames.steward);
-        self.settle(&mut frames, None);
+        self.obey(&mut frames, None);
         self.wake(&frames);
         result
     }
@@ -266,7 +252,7 @@ impl Cache {
 
     /// The bytes where they are, when one block holds them all, or several in adjoining buffers.
     fn read_in_place(&self, request: &Request<'_>, length: usize) -> io::Result<Option<Reading<'_>>> {
-        let (block, start) = self.locate(request.file, request.offset);
+        let (block, start) = self.cut.locate(request.file, request.offset);
         let count = (start + length).div_ceil(self.block_bytes()) as u64;
         let mut frames = self.lock();
         if count == 1 {
@@ -314,8 +300,8 @@ impl Cache {
     fn gather(&self, request: &Request<'_>, into: &mut [u8]) -> io::Result<usize> {
         let mut done = 0;
         while done < into.len() {
-            let (block, mut start) = self.locate(request.file, request.offset + done as u64);
-            let last = self.locate(request.file, request.offset + into.len() as u64 - 1).0.index;
+            let (block, mut start) = self.cut.locate(request.file, request.offset + done as u64);
+            let last = self.cut.locate(request.file, request.offset + into.len() as u64 - 1).0.index;
             let run = (last - block.index + 1) as usize;
             let referenced = match self.reference(self.lock(), request, block, run) {
                 Ok(referenced) => referenced,
@@ -338,12 +324,12 @@ impl Cache {
 
     /// Whether bytes of the block that are asked for, and that there are, are not here.
     fn lacks(&self, slot: Slot, request: &Request<'_>, block: Block) -> bool {
-        !slot.lacks(self.pages_in(block, &self.asked(request).0), self.cut).is_empty()
+        !slot.lacks(self.cut.pages_in(block, &self.asked(request).0), self.cut).is_empty()
     }
 
     /// References a block and waits until its bytes are here. A miss fetches up to `run` missing
     /// blocks with it, and references them.
-    pub(crate) fn reference<'a>(
+    fn reference<'a>(
         &'a self,
         mut frames: MutexGuard<'a, Frames>,
         request: &Request<'_>,
@@ -405,7 +391,7 @@ impl Cache {
     /// with up to `run` blocks, if the caller is going to [fetch](Self::fetch_run) it by itself.
     /// Gives also the pages to fetch where they are missing. `None` when what was fetched because
     /// of the reference replaced its block.
-    pub(crate) fn access(
+    fn access(
         &self,
         frames: &mut Frames,
         request: &Request<'_>,
@@ -421,16 +407,16 @@ impl Cache {
         };
         if let (Access::Miss(frame), Some(run)) = (access, run) {
             // Before what is fetched because of it.
-            frames.settle(&self.slab);
+            frames.obey(&self.slab);
             self.demand(frames, request.owner, block, frame, run);
         }
-        self.settle(frames, Some(request));
+        self.obey(frames, Some(request));
         // A miss brings its block first.
         if !matches!(access, Access::Miss(_)) {
             frames.release(&self.slab);
         }
         let has_left = found.is_some_and(|(frame, ticket)| frames.slot(frame).ticket != ticket);
-        (!has_left).then(|| (access, self.pages_in(block, &part)))
+        (!has_left).then(|| (access, self.cut.pages_in(block, &part)))
     }
 
     /// Waits for a frame that is being filled. `None` when its content was voided instead.
@@ -453,38 +439,43 @@ impl Cache {
     }
 
     /// Becomes a user of a ready slot's buffer. The lock is held.
-    pub(crate) fn reading(&self, slot: Slot) -> Reading<'_> {
+    fn reading(&self, slot: Slot) -> Reading<'_> {
         assert!(slot.state == State::Ready, "F1: nothing to read");
         self.slab.enter(slot.buffer);
         Reading { slab: &self.slab, buffer: slot.buffer, count: 1, start: 0, end: slot.valid as usize }
     }
 
-    pub(crate) fn locate(&self, file: FileId, offset: u64) -> (Block, usize) {
-        let start = (offset & (self.block_bytes() as u64 - 1)) as usize;
-        (Block::new(file, offset >> self.block_shift), start)
-    }
-
     /// The pages of its file that a request asks for, and how many the file has: there are none
     /// behind its end to look ahead to.
-    pub(crate) fn asked(&self, request: &Request<'_>) -> (Range<u64>, u64) {
-        let page = self.cut.page_bytes() as u64;
+    fn asked(&self, request: &Request<'_>) -> (Range<u64>, u64) {
         let end = request.offset.saturating_add(request.length as u64).min(request.size);
-        (request.offset / page..end.div_ceil(page), request.size.div_ceil(page))
+        (self.cut.pages_of_file(request.offset..end), self.cut.pages_of_file(0..request.size).end)
     }
 
-    /// Those of a block among pages of its file.
-    pub(crate) fn pages_in(&self, block: Block, pages: &Range<u64>) -> Pages {
-        let first = block.index.saturating_mul(u64::from(self.cut.block_pages()));
-        let within = |page: u64| page.saturating_sub(first).min(u64::from(self.cut.block_pages())) as u32;
-        Pages::range(within(pages.start)..within(pages.end))
+    /// Carries out what the steward decided, and queues what it wants beside what `request` waits
+    /// for.
+    #[inline]
+    fn obey(&self, frames: &mut Frames, request: Option<&Request<'_>>) {
+        frames.obey(&self.slab);
+        if !frames.wanted.is_empty() {
+            match frames.queue_wanted(request, self.cut, &self.slab) {
+                0 => {}
+                1 => self.prefetches.notify_one(),
+                _ => self.prefetches.notify_all(),
+            }
+        }
+        let Frames { scheduler, steward, .. } = frames;
+        scheduler.keep_lists(steward.lists(), |owner| steward.list(owner).is_some());
     }
 
-    /// Bytes that a block has in a file of this size.
-    pub(crate) fn extent(&self, block: Block, size: u64) -> u32 {
-        size.saturating_sub(self.offset(block)).min(self.block_bytes() as u64) as u32
+    /// Something has come to its end: what was held back may begin.
+    fn notify_prefetchers(&self, frames: &Frames) {
+        if frames.scheduler.waiting() > 0 {
+            self.prefetches.notify_one();
+        }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Frames> {
+    fn lock(&self) -> MutexGuard<'_, Frames> {
         // A panic under this lock means a broken invariant: nothing here can be trusted any more.
         self.frames.lock().expect("the frames are in order")
     }
@@ -492,7 +483,7 @@ impl Cache {
     /// What is going on, all at the same moment.
     pub fn activity(&self) -> Activity {
         let frames = self.lock();
-        let scheduler = &frames.prefetching.scheduler;
+        let scheduler = &frames.scheduler;
         Activity {
             sleepers: frames.sleepers,
             on_their_way: scheduler.on_their_way(),
@@ -502,18 +493,18 @@ impl Cache {
     }
 
     /// Whether something panicked under the lock.
-    pub(crate) fn is_broken(&self) -> bool {
+    fn is_broken(&self) -> bool {
         self.frames.is_poisoned()
     }
 
-    pub(crate) fn sleep<'a>(&self, mut frames: MutexGuard<'a, Frames>) -> MutexGuard<'a, Frames> {
+    fn sleep<'a>(&self, mut frames: MutexGuard<'a, Frames>) -> MutexGuard<'a, Frames> {
         frames.sleepers += 1;
         let (mut frames, _) = self.changed.wait_timeout(frames, SPARE_WAIT).expect("the frames are in order");
         frames.sleepers -= 1;
         frames
     }
 
-    pub(crate) fn wake(&self, frames: &Frames) {
+    fn wake(&self, frames: &Frames) {
         if frames.sleepers > 0 {
             self.changed.notify_all();
         }
@@ -536,7 +527,7 @@ fn addresses(options: &Options, frames: u32, spare: usize, may_cut: bool) -> Res
 }
 
 /// Bytes in a frame that stay as they are while this lives, even if the block is replaced.
-pub(crate) struct Reading<'a> {
+struct Reading<'a> {
     slab: &'a Slab,
     /// The first of `count` adjoining buffers.
     buffer: u32,
@@ -547,9 +538,9 @@ pub(crate) struct Reading<'a> {
 
 /// Blocks side by side that one request referenced. The blocks may have left their frames again:
 /// reading them is no second reference.
-pub(crate) struct Referenced<'a> {
-    pub(crate) first: Reading<'a>,
-    pub(crate) rest: std::vec::IntoIter<Reading<'a>>,
+struct Referenced<'a> {
+    first: Reading<'a>,
+    rest: std::vec::IntoIter<Reading<'a>>,
 }
 
 impl<'a> From<Reading<'a>> for Referenced<'a> {

@@ -9,16 +9,17 @@
 //!     before its turn unless it keeps its place in a batch.
 
 use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
 
 use pantler_steward::{Action, Block, Frame, Kept, Notice, OwnerId, Steward, Why};
 use pantler_tier::Put;
 
-use crate::buffers::Buffers;
-use crate::fetch::Missing;
 use crate::lower::Below;
+use crate::memory::{Buffers, Slab};
 use crate::pages::{Cut, Pages};
-use crate::prefetch::Prefetching;
-use crate::slab::Slab;
+use crate::request::Request;
+use crate::scheduler::{Scheduler, Wanted, Wish};
 
 /// No buffer.
 const NONE: u32 = u32::MAX;
@@ -26,6 +27,18 @@ const NONE: u32 = u32::MAX;
 const NOTICES_MAX: usize = 64;
 
 /// What a frame holds.
+///
+/// ```text
+///          obey: for a list, or looked ahead            take_queued: a prefetch begins it,
+///   Empty ----------------------------------> Queued    or a reader needs it now
+///     |  obey: a reader waits                    |          |
+///     '---------------------------------------.  |  .-------'
+///                                             v  v  v   publish
+///   any --- empty: dropped, voided ---> Empty Filling --------------> Ready
+///           or failed (F3)                       ^                      |
+///                                                '----------------------'
+///                                  begin_more: other pages of it; update: a write
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     /// Nothing.
@@ -62,13 +75,34 @@ impl Slot {
     }
 }
 
-/// A block that the steward wants beside those that readers wait for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted {
+/// A block, or pages of one, that a thread fetches.
+#[derive(Clone, Copy)]
+pub(crate) struct Missing {
     pub(crate) block: Block,
     pub(crate) frame: Frame,
-    pub(crate) ticket: u64,
-    pub(crate) why: Why,
+    /// As it was when the fetch began. If it held pages, others of them are fetched now.
+    pub(crate) slot: Slot,
+    /// What is fetched: side by side.
+    pub(crate) pages: Pages,
+    /// Bytes that the block has, as far as is known.
+    pub(crate) extent: u32,
+}
+
+impl Missing {
+    /// Where in its block the bytes are.
+    pub(crate) fn range(&self, cut: Cut) -> Range<usize> {
+        cut.bytes(&self.pages.first_run().unwrap_or_default())
+    }
+
+    /// What the block holds after `count` bytes of this came, and how many bytes the file has there.
+    /// Fewer than there should be are the last before the end of the file.
+    pub(crate) fn holds_with(&self, count: usize, cut: Cut) -> (Pages, u32) {
+        let range = self.range(cut);
+        let (end, expected) = (range.start + count, range.end.min(self.extent as usize));
+        let valid = if end < expected { end } else { end.max(self.extent as usize) };
+        let held = self.slot.held | cut.touched(range.start..end);
+        (held & cut.touched(0..valid), valid as u32)
+    }
 }
 
 pub(crate) struct Frames {
@@ -85,14 +119,18 @@ pub(crate) struct Frames {
     pub(crate) bell: Option<Box<dyn Fn() + Send>>,
     /// What is wanted and not handed over yet.
     pub(crate) wanted: VecDeque<Wanted>,
-    pub(crate) prefetching: Prefetching,
+    pub(crate) scheduler: Scheduler,
+    /// Threads that read ahead.
+    pub(crate) workers: u32,
+    /// They end.
+    pub(crate) is_stopping: bool,
 }
 
 impl Frames {
     pub(crate) fn new(
         steward: Steward,
         buffers: Buffers,
-        prefetching: Prefetching,
+        scheduler: Scheduler,
         below: Option<Below>,
     ) -> Self {
         Self {
@@ -105,7 +143,9 @@ impl Frames {
             notices: Vec::new(),
             bell: None,
             wanted: VecDeque::new(),
-            prefetching,
+            scheduler,
+            workers: 0,
+            is_stopping: false,
         }
     }
 
@@ -129,7 +169,7 @@ impl Frames {
     }
 
     /// Carries out what the steward decided.
-    pub(crate) fn settle(&mut self, slab: &Slab) {
+    pub(crate) fn obey(&mut self, slab: &Slab) {
         while let Some(action) = self.steward.poll() {
             match action {
                 Action::Drop { frame, to, .. } => {
@@ -173,6 +213,52 @@ impl Frames {
         }
     }
 
+    /// Queues what the steward wants beside what a reader waits for. What it looked ahead comes
+    /// from where the reader's file does. Says how many blocks are new.
+    pub(crate) fn queue_wanted(&mut self, request: Option<&Request<'_>>, cut: Cut, slab: &Slab) -> u32 {
+        let mut count = 0;
+        while let Some(wanted) = self.wanted.pop_front() {
+            if !self.is_queued(&wanted) {
+                continue;
+            }
+            if self.workers == 0 {
+                self.give_up(wanted, slab);
+                continue;
+            }
+            let offset = cut.offset(wanted.block);
+            let is_known = match (wanted.why, request) {
+                (Why::List, _) => {
+                    let owner = self.steward.explain(wanted.block).and_then(|known| known.owner);
+                    owner.is_some_and(|owner| self.scheduler.submit_listed(wanted, owner, offset))
+                }
+                // Not past the end of the file.
+                (_, Some(request)) if request.file == wanted.block.file && offset < request.size => {
+                    let (owner, source) = (request.owner, Arc::clone(request.source));
+                    self.scheduler.submit(Wish { wanted, owner, position: 0, source });
+                    true
+                }
+                _ => false,
+            };
+            match is_known {
+                true => count += 1,
+                false => self.fail(wanted.block, wanted.frame, slab),
+            }
+        }
+        count
+    }
+
+    pub(crate) fn is_queued(&self, wanted: &Wanted) -> bool {
+        let slot = self.slot(wanted.frame);
+        slot.ticket == wanted.ticket && slot.state == State::Queued
+    }
+
+    /// A prefetch that will not be begun. It says nothing about its block.
+    pub(crate) fn give_up(&mut self, wanted: Wanted, slab: &Slab) {
+        if self.is_queued(&wanted) {
+            self.discard(wanted.block, slab);
+        }
+    }
+
     /// Before a reference: what the steward has to know of lower tiers.
     pub(crate) fn tell(&mut self) {
         if let Some(below) = &self.below {
@@ -182,7 +268,7 @@ impl Frames {
 
     /// What was ordered of lower tiers may be done.
     pub(crate) fn release(&mut self, slab: &Slab) {
-        self.settle(slab);
+        self.obey(slab);
         if let Some(below) = &self.below {
             below.release_orders();
         }
@@ -233,15 +319,15 @@ impl Frames {
     /// The block leaves without being replaced: a failed fetch, or content that was voided.
     pub(crate) fn discard(&mut self, block: Block, slab: &Slab) {
         self.steward.forget(block);
-        self.settle(slab);
+        self.obey(slab);
     }
 
     /// A block of this frame is needed by `owner`: takes it out of the queue, if it is there and
     /// does not keep its place (Q6). The caller that gets it brings its bytes (F4); else they come.
     pub(crate) fn take_needed(&mut self, frame: Frame, owner: OwnerId) -> bool {
         let Slot { ticket, state, .. } = self.slot(frame);
-        if state == State::Queued && self.prefetching.scheduler.keeps_its_place(ticket) {
-            self.prefetching.scheduler.hurry(ticket, owner);
+        if state == State::Queued && self.scheduler.keeps_its_place(ticket) {
+            self.scheduler.hurry(ticket, owner);
             return false;
         }
         self.take_queued(frame)
@@ -254,7 +340,7 @@ impl Frames {
         if is_queued {
             slot.state = State::Filling;
             let ticket = slot.ticket;
-            self.prefetching.scheduler.cancel(ticket);
+            self.scheduler.cancel(ticket);
         }
         is_queued
     }
@@ -263,7 +349,7 @@ impl Frames {
     pub(crate) fn fail(&mut self, block: Block, frame: Frame, slab: &Slab) {
         self.empty(frame, slab);
         self.steward.failed(block);
-        self.settle(slab);
+        self.obey(slab);
     }
 
     fn reserve(&mut self, frame: Frame, state: State) -> u64 {
@@ -284,7 +370,7 @@ impl Frames {
         let (buffer, before) = (slot.buffer, *slot);
         *slot = Slot { ticket, ..EMPTY };
         if before.state == State::Queued {
-            self.prefetching.scheduler.cancel(before.ticket);
+            self.scheduler.cancel(before.ticket);
         }
         if buffer != NONE {
             self.buffers.put_back(buffer, slab);
@@ -299,7 +385,7 @@ impl Frames {
     /// Recomputes what must hold, and panics with the number of what does not.
     pub(crate) fn validate(&self, slab: &Slab) {
         self.steward.validate();
-        self.prefetching.scheduler.validate();
+        self.scheduler.validate();
         let mut used = vec![None; slab.buffers() as usize];
         for (index, slot) in self.slots.iter().enumerate() {
             let filled = slot.buffer != NONE;

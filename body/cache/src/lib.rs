@@ -31,24 +31,21 @@
 //! Each request locks the bookkeeping for as long as bookkeeping takes; bytes are copied, and
 //! origins asked, outside.
 
-mod buffers;
 mod cache;
 mod error;
-mod fetch;
 mod frames;
 mod heap;
 mod lower;
+mod memory;
 mod options;
 mod pages;
-mod prefetch;
+mod request;
 mod scheduler;
-mod sieve;
-mod slab;
-mod write;
 
-pub use cache::{Activity, Cache, Request, Traffic};
+pub use cache::{Activity, Cache, Traffic};
 pub use error::CacheError;
 pub use heap::hold_little;
 pub use lower::tier_index_bytes_max;
 pub use options::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, FRAME_METADATA_BYTES, Options};
-pub use prefetch::{ListEntry, Listed};
+pub use request::Request;
+pub use scheduler::{ListEntry, Listed};

@@ -31,19 +31,16 @@
 //! B6  A block whose bytes were asked for before its version got its name has no name below, and
 //!     goes nowhere: it was kept in step with a change, which another change may have come in
 //!     between of.
-//! B7  What goes to a tier together is as much as it carries out in about 25 ms ([`pace`]): a slow
-//!     link loses no batch to the time limit, and holds up no reader behind one.
+//! B7  What goes to a tier together is as much as it carries out within half of its time limit
+//!     ([`attached`]): a slow link loses no batch to the limit.
 
 mod attached;
 mod below;
 mod breaker;
-mod pace;
-mod retrieving;
-mod worker;
 
-pub(crate) use attached::Attached;
-pub(crate) use below::Below;
+pub(crate) use attached::{Attached, Order};
 use below::FRAMES_MAX;
+pub(crate) use below::{Below, tier_of};
 
 /// What an entry of the steward's index takes at most, right after its tables were doubled;
 /// `Steward::tier_index_bytes` is at most that.

@@ -1,6 +1,8 @@
-//! Pages of a block: the unit in which memory is taken and bytes are fetched.
+//! Blocks of a file and pages of a block: the unit in which memory is taken and bytes are fetched.
 
 use std::ops::{BitAnd, BitOr, Not, Range};
+
+use pantler_steward::{Block, FileId};
 
 /// A set of pages of one block, a bit for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,7 +56,7 @@ impl Not for Pages {
     }
 }
 
-/// How blocks are cut into pages.
+/// How files are cut into blocks, and blocks into pages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cut {
     block_bytes: usize,
@@ -67,12 +69,37 @@ impl Cut {
         Self { block_bytes, page_bytes: block_bytes / block_pages as usize }
     }
 
-    pub(crate) fn page_bytes(self) -> usize {
-        self.page_bytes
-    }
-
     pub(crate) fn block_pages(self) -> u32 {
         (self.block_bytes / self.page_bytes) as u32
+    }
+
+    /// The block of a byte of a file, and where in the block the byte is.
+    pub(crate) fn locate(self, file: FileId, offset: u64) -> (Block, usize) {
+        let start = (offset & (self.block_bytes as u64 - 1)) as usize;
+        (Block::new(file, offset >> self.block_bytes.trailing_zeros()), start)
+    }
+
+    /// Where in its file a block begins.
+    pub(crate) fn offset(self, block: Block) -> u64 {
+        block.index.saturating_mul(self.block_bytes as u64)
+    }
+
+    /// Bytes that a block has in a file of this size.
+    pub(crate) fn extent(self, block: Block, size: u64) -> u32 {
+        size.saturating_sub(self.offset(block)).min(self.block_bytes as u64) as u32
+    }
+
+    /// The pages of a file that have a byte in this range of it.
+    pub(crate) fn pages_of_file(self, bytes: Range<u64>) -> Range<u64> {
+        let page = self.page_bytes as u64;
+        bytes.start / page..bytes.end.div_ceil(page)
+    }
+
+    /// Those of a block among pages of its file.
+    pub(crate) fn pages_in(self, block: Block, pages: &Range<u64>) -> Pages {
+        let first = block.index.saturating_mul(u64::from(self.block_pages()));
+        let within = |page: u64| page.saturating_sub(first).min(u64::from(self.block_pages())) as u32;
+        Pages::range(within(pages.start)..within(pages.end))
     }
 
     pub(crate) fn all(self) -> Pages {

@@ -12,6 +12,9 @@
 //! one that was looked ahead is taken out and becomes a demand.
 //! Without scheduling (`Order::Arrival`) all leave as they come, and none is taken out.
 //!
+//! Where what is wanted comes from is known here, too: by list, and by the request that a lookahead
+//! follows from.
+//!
 //! R1  A tag in `wishes` waits in `ordered`, and the other way round: demands leave when they come.
 //! R2  A demand in `departures` has a thread that will [ask](Scheduler::may_go) for it.
 
@@ -20,15 +23,41 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pantler_origin::Source;
+use pantler_steward::lists::Chunk;
 use pantler_steward::scheduling::{Order, PaceOptions, Request, Scheduler as Ordered, SchedulerOptions};
-use pantler_steward::{OwnerId, Why};
-
-use crate::frames::Wanted;
+use pantler_steward::{Block, FileId, Frame, OwnerId, Why};
 
 /// Blocks of one run, at most.
 const RUN_MAX: u32 = 16;
 /// Blocks of one batch, `B` of rule P5, at least.
 const BATCH: u32 = 16;
+
+/// Where the blocks of a file on a list come from.
+#[derive(Clone)]
+pub struct Listed {
+    /// The file's bytes, with the rights of the program that gave the list.
+    pub source: Arc<dyn Source>,
+    /// Where on its device the file begins, in bytes, if that is known: batches are sorted by it.
+    pub position: Option<u64>,
+}
+
+/// One range of an access list.
+#[derive(Clone)]
+pub struct ListEntry {
+    /// The blocks.
+    pub chunk: Chunk,
+    /// Where they come from.
+    pub listed: Listed,
+}
+
+/// A block that the steward wants beside those that readers wait for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) block: Block,
+    pub(crate) frame: Frame,
+    pub(crate) ticket: u64,
+    pub(crate) why: Why,
+}
 
 /// A block to prefetch, and all that is needed for it.
 pub(crate) struct Wish {
@@ -58,6 +87,41 @@ enum Departure {
     Demand(u64),
 }
 
+/// The files of one list.
+///
+/// K1  `files` has exactly the files of `order`, with the number of times each occurs there.
+#[derive(Default)]
+struct Sources {
+    /// Files as they were listed; one that comes several times in a row once.
+    order: VecDeque<FileId>,
+    files: HashMap<FileId, (Listed, u32)>,
+}
+
+impl Sources {
+    fn add(&mut self, entry: &ListEntry) {
+        let file = entry.chunk.file;
+        if self.order.back() == Some(&file) {
+            return;
+        }
+        self.order.push_back(file);
+        self.files.entry(file).or_insert_with(|| (entry.listed.clone(), 0)).1 += 1;
+    }
+
+    /// Forgets the files that are behind the cursor: all but the last `ranges`, because no more are
+    /// ahead.
+    fn trim(&mut self, ranges: u32) {
+        while self.order.len() > ranges as usize {
+            let Some(file) = self.order.pop_front() else { return };
+            if let Some((_, count)) = self.files.get_mut(&file) {
+                *count -= 1;
+                if *count == 0 {
+                    self.files.remove(&file);
+                }
+            }
+        }
+    }
+}
+
 pub(crate) struct Scheduler {
     order: Order,
     ordered: Ordered,
@@ -67,6 +131,8 @@ pub(crate) struct Scheduler {
     /// Position of what departed last.
     stands: u64,
     clock: Clock,
+    /// The files of lists by owner, as long as the steward has the list.
+    lists: HashMap<OwnerId, Sources>,
 }
 
 impl Scheduler {
@@ -83,11 +149,48 @@ impl Scheduler {
         let (ordered, wishes, departures) = (Ordered::new(options), HashMap::new(), VecDeque::new());
         let started = Instant::now();
         let clock = Arc::new(move || started.elapsed().as_nanos() as u64);
-        Self { order, ordered, wishes, departures, stands: 0, clock }
+        Self { order, ordered, wishes, departures, stands: 0, clock, lists: HashMap::new() }
     }
 
     pub(crate) fn set_clock(&mut self, clock: Clock) {
         self.clock = clock;
+    }
+
+    /// `owner` has another list from now on.
+    pub(crate) fn replace_list(&mut self, owner: OwnerId, entries: &[ListEntry]) {
+        self.lists.remove(&owner);
+        self.extend_list(owner, 0, entries);
+    }
+
+    /// More comes on the list of `owner`, of which `ranges` are ahead.
+    pub(crate) fn extend_list(&mut self, owner: OwnerId, ranges: u32, entries: &[ListEntry]) {
+        let sources = self.lists.entry(owner).or_default();
+        sources.trim(ranges);
+        entries.iter().for_each(|entry| sources.add(entry));
+    }
+
+    /// Forgets the files of lists that ended; `lists` are left.
+    pub(crate) fn keep_lists(&mut self, lists: usize, is_left: impl Fn(OwnerId) -> bool) {
+        if self.lists.len() > lists {
+            self.lists.retain(|&owner, _| is_left(owner));
+        }
+    }
+
+    /// Where the file of a block begins, if it is on a list and that is known.
+    fn position(&self, block: Block) -> Option<u64> {
+        self.lists.values().find_map(|sources| sources.files.get(&block.file)?.0.position)
+    }
+
+    /// Queues a block of the list of `owner`, which is at `offset` of its file. `false`: its file
+    /// is on no list any more.
+    pub(crate) fn submit_listed(&mut self, wanted: Wanted, owner: OwnerId, offset: u64) -> bool {
+        let sources = self.lists.get(&owner).and_then(|sources| sources.files.get(&wanted.block.file));
+        let Some((listed, _)) = sources else { return false };
+        // Where that is unknown, files keep together.
+        let position = listed.position.map_or(0, |start| start.saturating_add(offset));
+        let source = Arc::clone(&listed.source);
+        self.submit(Wish { wanted, owner, position, source });
+        true
     }
 
     pub(crate) fn submit(&mut self, wish: Wish) {
@@ -138,9 +241,11 @@ impl Scheduler {
     /// A reader waits for blocks from now on, until [it is over](Self::demanded), and reads them
     /// once they [may go](Self::may_go).
     ///
-    /// Without a position it is as if the device stood there already.
-    pub(crate) fn demand(&mut self, owner: OwnerId, wanted: Wanted, count: u32, position: Option<u64>) {
-        let position = position.unwrap_or(self.stands);
+    /// The first is at `offset` of its file. Of a file on no list it is as if the device stood
+    /// there already.
+    pub(crate) fn demand(&mut self, owner: OwnerId, wanted: Wanted, count: u32, offset: u64) {
+        let start = self.position(wanted.block);
+        let position = start.map_or(self.stands, |start| start.saturating_add(offset));
         let Wanted { block, ticket, why, .. } = wanted;
         let (file, first) = (block.file, block.index);
         self.ordered.submit(Request { owner, why, file, first, count, position, tag: ticket });
@@ -237,11 +342,6 @@ impl Scheduler {
         self.ordered.batch()
     }
 
-    /// Runs that may be on their way, and the mean latency of those that were, in nanoseconds.
-    pub(crate) fn pace(&self) -> (u32, u64) {
-        (self.ordered.pace().in_flight(), self.ordered.pace().latency_ns())
-    }
-
     pub(crate) fn validate(&self) {
         self.ordered.validate();
         assert_eq!(self.ordered.waiting(), self.wishes.len(), "R1: requests that wait");
@@ -255,7 +355,6 @@ impl Scheduler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pantler_steward::{Block, FileId, Frame};
     use std::io::{self, IoSliceMut};
 
     struct Nothing;
@@ -306,7 +405,7 @@ mod tests {
         for (order, begins) in [(Order::Position, false), (Order::Arrival, true)] {
             let mut scheduler = Scheduler::new(order, 1, 0);
             scheduler.submit(wish(Why::Lookahead, 5));
-            scheduler.demand(OwnerId(2), wanted(Why::Demand, 77), 3, None);
+            scheduler.demand(OwnerId(2), wanted(Why::Demand, 77), 3, 0);
             // Without scheduling what came before it goes before it.
             assert_eq!(scheduler.may_go(77), !begins);
             assert_eq!(scheduler.next().is_some(), begins);
@@ -327,12 +426,12 @@ mod tests {
         scheduler.hurry(9, OwnerId(1));
         let demand = |ticket| Wanted { ticket, ..wanted(Why::Demand, ticket) };
         for ticket in 100..116 {
-            scheduler.demand(OwnerId(2), demand(ticket), 1, Some(ticket));
+            scheduler.demand(OwnerId(2), demand(ticket), 1, 0);
             assert!(scheduler.may_go(ticket) && (ticket == 115 || scheduler.next().is_none()), "{ticket}");
             scheduler.demanded(ticket);
         }
         // A turn of them was enough: the batch goes before the next, up to what is awaited.
-        scheduler.demand(OwnerId(2), demand(116), 1, None);
+        scheduler.demand(OwnerId(2), demand(116), 1, 0);
         for index in [3, 9] {
             assert!(!scheduler.may_go(116), "before {index}");
             let run = scheduler.next().expect("its turn");
@@ -350,7 +449,7 @@ mod tests {
         for index in [9, 3, 20] {
             scheduler.submit(wish(Why::List, index));
         }
-        scheduler.demand(OwnerId(2), wanted(Why::Demand, 77), 1, None);
+        scheduler.demand(OwnerId(2), wanted(Why::Demand, 77), 1, 0);
         assert_eq!(scheduler.abandon().len(), 3);
         assert!(scheduler.may_go(77) && scheduler.waiting() == 0);
         scheduler.demanded(77);

@@ -141,7 +141,7 @@ pub struct Prefetched {
 }
 
 /// A lower tier of a mount.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TierStat {
     /// Which, as given, without user and password.
     pub name: String,

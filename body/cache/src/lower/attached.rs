@@ -1,7 +1,16 @@
 //! A tier as the cache knows it: with a queue of what goes there, counters and a breaker.
+//!
+//! ```text
+//!   a fast link   [1] [2] [4] [8] [16] [32 blocks] [32] ...     one round trip for each batch
+//!   a slow link   [1] [2] [2] [2] ...                           each far below the time limit
+//! ```
+//!
+//! Orders that go together share a round trip, and the time limit. After a batch that took at most
+//! a quarter of the limit the next may have twice as many; after one that took more than half of
+//! it, or was lost, half as many (B7). So a batch of twice as many takes half of the limit at most.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -9,7 +18,6 @@ use pantler_control::TierStat;
 use pantler_tier::{Key, Put, Tier};
 
 use super::breaker::Breaker;
-use super::pace::Paces;
 
 /// What a worker is to do, in order.
 #[derive(Debug)]
@@ -29,28 +37,19 @@ const LIGHT_ORDERS_MAX: usize = 65_536;
 /// Orders with bytes of their own that wait: the most bytes of all of them.
 const HEAVY_BYTES_MAX: usize = 16 << 20;
 
-#[derive(Default)]
-pub(crate) struct Counts {
-    pub(crate) hits: AtomicU64,
-    pub(crate) misses: AtomicU64,
-    pub(crate) read_bytes: AtomicU64,
-    pub(crate) demotions: AtomicU64,
-    pub(crate) placements: AtomicU64,
-    pub(crate) written_bytes: AtomicU64,
-    pub(crate) dropped: AtomicU64,
-    pub(crate) notices: AtomicU64,
-    pub(crate) unknown: AtomicU64,
-    pub(crate) skipped: AtomicU64,
-}
+/// Blocks that move to or from a tier in one batch, at most.
+const BATCH_MAX: usize = 32;
+/// Removals, which go as a key each, that go with each of these.
+const REMOVALS: usize = 32;
 
 /// One lower tier.
 pub(crate) struct Attached {
     pub(crate) tier: Arc<dyn Tier>,
     pub(crate) breaker: Breaker,
-    pub(crate) counts: Counts,
+    counts: Mutex<TierStat>,
     queue: Mutex<Queue>,
-    /// Its worker's.
-    paces: Mutex<Paces>,
+    /// Blocks that may move in one batch: its worker's (B7).
+    batch: AtomicUsize,
     changed: Condvar,
     /// Orders that a worker holds.
     pub(crate) under_way: AtomicU32,
@@ -82,13 +81,12 @@ pub(crate) struct Going {
 
 impl Attached {
     pub(crate) fn new(tier: Arc<dyn Tier>) -> Self {
-        let paces = Mutex::new(Paces::within(tier.limit()));
         Self {
+            counts: Mutex::new(TierStat { name: tier.name().to_owned(), ..TierStat::default() }),
             tier,
             breaker: Breaker::default(),
-            counts: Counts::default(),
             queue: Mutex::default(),
-            paces,
+            batch: AtomicUsize::new(1),
             changed: Condvar::new(),
             under_way: AtomicU32::new(0),
             stop: AtomicBool::new(false),
@@ -144,12 +142,12 @@ impl Attached {
 
     /// The next orders, as many as go together (B7); waits for some, and at most for `wait`.
     /// Buffers count until they are [done](Self::done).
-    pub(crate) fn take(&self, block_bytes: usize, wait: Duration) -> Vec<Order> {
+    pub(crate) fn take(&self, wait: Duration) -> Vec<Order> {
         let mut queue = self.lock();
         if queue.orders.is_empty() && !self.stop.load(Ordering::Acquire) {
             (queue, _) = self.changed.wait_timeout(queue, wait).expect("no thread panics with orders");
         }
-        let count = self.paces().together(&queue.orders, block_bytes);
+        let count = together(&queue.orders, self.batch.load(Ordering::Relaxed));
         let taken: Vec<Order> = queue.orders.drain(..count).collect();
         for order in &taken {
             if let Order::Bytes { bytes, .. } = order {
@@ -208,8 +206,15 @@ impl Attached {
         queue.orders.len() + queue.held.len() + self.under_way.load(Ordering::Acquire) as usize
     }
 
-    pub(crate) fn paces(&self) -> MutexGuard<'_, Paces> {
-        self.paces.lock().expect("no thread panics with paces")
+    /// A batch of blocks moved in that time, or was lost (B7).
+    pub(crate) fn moved(&self, blocks: usize, time: Option<Duration>) {
+        let limit = self.tier.limit().unwrap_or(Duration::MAX);
+        let batch = self.batch.load(Ordering::Relaxed);
+        self.batch.store(next_batch(batch, blocks, time, limit), Ordering::Relaxed);
+    }
+
+    pub(crate) fn count(&self, count: impl FnOnce(&mut TierStat)) {
+        count(&mut self.counts.lock().expect("no thread panics with counts"));
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -217,28 +222,96 @@ impl Attached {
     }
 
     pub(crate) fn stat(&self, blocks: u64, block_bytes: usize) -> TierStat {
-        let counts = &self.counts;
-        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let (failures, heals) = self.breaker.counts();
         TierStat {
-            name: self.tier.name().to_owned(),
             works: !self.breaker.is_open(),
             blocks,
             capacity_blocks: self.tier.frames(block_bytes).into(),
-            hits: of(&counts.hits),
-            misses: of(&counts.misses),
-            read_bytes: of(&counts.read_bytes),
-            demotions: of(&counts.demotions),
-            placements: of(&counts.placements),
-            written_bytes: of(&counts.written_bytes),
-            dropped: of(&counts.dropped),
-            notices: of(&counts.notices),
-            unknown: of(&counts.unknown),
-            skipped: of(&counts.skipped),
             damaged: self.tier.damaged(),
             failures,
             heals,
             queued: self.waiting() as u64,
+            ..self.counts.lock().expect("no thread panics with counts").clone()
         }
+    }
+}
+
+/// Blocks that may move together after a batch of `blocks` took `time`, or was lost (B7): one at
+/// least.
+fn next_batch(batch: usize, blocks: usize, time: Option<Duration>, limit: Duration) -> usize {
+    match time {
+        None => (batch / 2).max(1),
+        Some(time) if time > limit / 2 => (blocks / 2).clamp(1, batch),
+        // A batch that was not full says little.
+        Some(time) if time <= limit / 4 && blocks >= batch => (2 * batch).min(BATCH_MAX),
+        Some(_) => batch,
+    }
+}
+
+/// How many of these orders go together.
+fn together(orders: &VecDeque<Order>, batch: usize) -> usize {
+    let (mut moving, mut removed) = (0, 0);
+    let fits = |order: &&Order| {
+        match order {
+            Order::Remove { .. } => removed += 1,
+            _ => moving += 1,
+        }
+        moving <= batch && removed <= REMOVALS * batch
+    };
+    orders.iter().take_while(fits).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pantler_tier::Stem;
+
+    const MS: Duration = Duration::from_millis(1);
+    const LIMIT: Duration = Duration::from_millis(250);
+
+    #[test]
+    fn a_batch_grows_with_the_link_and_stays_far_below_the_time_limit() {
+        for (way, block, expected) in [
+            (Duration::ZERO, MS / 100, 32),
+            (50 * MS, MS / 10, 32),
+            (MS, 3 * MS, 32),
+            (MS, 10 * MS, 8),
+            (40 * MS, 10 * MS, 4),
+            (MS, 65 * MS, 1),
+            (150 * MS, MS, 1),
+        ] {
+            let mut batch = 1;
+            for _ in 0..20 {
+                let time = way + block * batch as u32;
+                assert!(batch == 1 || time <= LIMIT / 2, "B7: {batch} blocks take {time:?}");
+                batch = next_batch(batch, batch, Some(time), LIMIT);
+            }
+            assert_eq!(batch, expected, "{way:?}, {block:?}");
+        }
+    }
+
+    #[test]
+    fn a_link_that_slows_down_or_loses_a_batch_gets_half() {
+        assert_eq!(next_batch(32, 3, Some(MS), LIMIT), 32);
+        assert_eq!(next_batch(8, 3, Some(MS), LIMIT), 8, "a batch that was not full says little");
+        assert_eq!(next_batch(32, 32, Some(126 * MS), LIMIT), 16);
+        assert_eq!(next_batch(32, 4, Some(126 * MS), LIMIT), 2);
+        assert_eq!(next_batch(16, 16, Some(100 * MS), LIMIT), 16);
+        assert_eq!([16, 2, 1].map(|batch| next_batch(batch, batch, None, LIMIT)), [8, 1, 1]);
+        assert_eq!(next_batch(1, 1, Some(400 * MS), LIMIT), 1);
+        // None of what was to be passed on was there.
+        assert_eq!(next_batch(4, 0, Some(MS), LIMIT), 4);
+    }
+
+    #[test]
+    fn one_order_always_goes_and_removals_with_it() {
+        let key = Stem::new(None, 4096, [b"x".as_slice()]).block(0);
+        let put = || Order::Bytes { key, bytes: vec![0; 4096], accessed_us: 0 };
+        let pass = || Order::Pass { key, accessed_us: 0 };
+        let remove = || Order::Remove { key };
+        let orders: VecDeque<Order> = [remove(), put(), remove(), pass(), put(), remove()].into();
+        assert_eq!([1, 2, 3].map(|batch| together(&orders, batch)), [3, 4, 6]);
+        let many: VecDeque<Order> = (0..5000).map(|_| remove()).collect();
+        assert_eq!([1, 32].map(|batch| together(&many, batch)), [32, 1024]);
     }
 }

@@ -1,7 +1,6 @@
 //! The tiers below a cache, by the names that its steward has for them.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pantler_steward::placement::{Passing, Tier};
@@ -73,8 +72,10 @@ impl Below {
     /// What a tier told (U5).
     pub(crate) fn listen(&self, steward: &mut Steward, number: usize, news: News) {
         let Some(one) = self.attached.get(number) else { return };
-        one.counts.notices.fetch_add(news.gone.len() as u64, Ordering::Relaxed);
-        one.counts.unknown.fetch_add(news.unknown.into(), Ordering::Relaxed);
+        one.count(|counts| {
+            counts.notices += news.gone.len() as u64;
+            counts.unknown += u64::from(news.unknown);
+        });
         for key in news.gone {
             steward.left(key.into(), Some(tier_of(number)));
         }
@@ -104,7 +105,9 @@ impl Below {
     fn order(&self, tier: Tier, order: Order) -> bool {
         let Some(one) = self.attached.get(number_of(tier)) else { return false };
         let taken = one.order(order, self.buffers_max).is_ok();
-        one.counts.dropped.fetch_add((!taken).into(), Ordering::Relaxed);
+        if !taken {
+            one.count(|counts| counts.dropped += 1);
+        }
         taken
     }
 
@@ -130,7 +133,7 @@ impl Below {
 }
 
 /// Tier 2 is the first that is attached.
-pub(super) fn tier_of(number: usize) -> Tier {
+pub(crate) fn tier_of(number: usize) -> Tier {
     Tier::at(number + 1)
 }
 

@@ -7,8 +7,8 @@
 //! A tier that fails again soon after it was found working is tried ever more seldom: each time, a
 //! reader may have waited for it.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// How soon a broken tier is tried again, and how seldom at last.
@@ -18,13 +18,18 @@ const RELAPSE_PAUSES: u32 = 10;
 
 #[derive(Default)]
 pub(crate) struct Breaker {
+    /// Changes under the lock alone: a tier that works is not waiting to be tried again.
     open: AtomicBool,
-    trips: AtomicU64,
-    heals: AtomicU64,
-    /// When to try again, and how long to wait after that.
-    next: Mutex<Option<(Instant, Duration)>>,
-    /// When it was found working last, and the pause before.
-    healed: Mutex<Option<(Instant, Duration)>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The last pause, and when it began: with a failure, or when the tier was found working.
+    pause: Duration,
+    since: Option<Instant>,
+    trips: u64,
+    heals: u64,
 }
 
 impl Breaker {
@@ -35,52 +40,54 @@ impl Breaker {
 
     /// The tier failed. Says whether that was news.
     pub(crate) fn trip(&self) -> bool {
-        // Both change together: a tier that works and waits to be tried again would be neither used
-        // nor tried.
-        let mut next = self.lock();
+        let mut state = self.lock();
         let is_news = !self.open.swap(true, Ordering::AcqRel);
         if is_news {
-            self.trips.fetch_add(1, Ordering::Relaxed);
-            let pause = match *self.healed.lock().expect("no thread panics with a time") {
-                Some((at, pause)) if at.elapsed() < pause * RELAPSE_PAUSES => (pause * 2).min(PAUSES.1),
-                _ => PAUSES.0,
-            };
-            *next = Some((Instant::now() + pause, pause));
+            state.trips += 1;
+            let is_relapse = state.since.is_some_and(|at| at.elapsed() < state.pause * RELAPSE_PAUSES);
+            let pause = if is_relapse { state.pause * 2 } else { PAUSES.0 };
+            state.begin(pause);
         }
         is_news
     }
 
     /// How long until it is to be tried again; `None` while it works.
     pub(crate) fn pause(&self) -> Option<Duration> {
-        let next = *self.lock();
-        next.map(|(at, _)| at.saturating_duration_since(Instant::now()))
+        let state = self.lock();
+        let passed = state.since.map_or(Duration::ZERO, |since| since.elapsed());
+        self.is_open().then(|| state.pause.saturating_sub(passed))
     }
 
     /// It was tried, and still fails.
     pub(crate) fn failed_again(&self) {
-        let mut next = self.lock();
-        let pause = next.map_or(PAUSES.0, |(_, pause)| (pause * 2).min(PAUSES.1));
-        *next = Some((Instant::now() + pause, pause));
+        let mut state = self.lock();
+        let pause = state.pause * 2;
+        state.begin(pause);
     }
 
     /// It was tried, and works.
     pub(crate) fn heal(&self) {
-        let mut next = self.lock();
-        if let Some((_, pause)) = next.take() {
-            *self.healed.lock().expect("no thread panics with a time") = Some((Instant::now(), pause));
-        }
+        let mut state = self.lock();
         if self.open.swap(false, Ordering::AcqRel) {
-            self.heals.fetch_add(1, Ordering::Relaxed);
+            state.heals += 1;
+            state.since = Some(Instant::now());
         }
     }
 
     /// How often it broke, and how often it healed.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        (self.trips.load(Ordering::Relaxed), self.heals.load(Ordering::Relaxed))
+        let state = self.lock();
+        (state.trips, state.heals)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<(Instant, Duration)>> {
-        self.next.lock().expect("no thread panics with a time")
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no thread panics with a time")
+    }
+}
+
+impl State {
+    fn begin(&mut self, pause: Duration) {
+        (self.pause, self.since) = (pause.min(PAUSES.1), Some(Instant::now()));
     }
 }
 
@@ -99,7 +106,7 @@ mod tests {
         assert!(breaker.pause().unwrap() <= PAUSES.1 && breaker.pause().unwrap() > PAUSES.1 / 2);
         breaker.heal();
         assert!(!breaker.is_open() && breaker.pause().is_none());
-        *breaker.healed.lock().unwrap() = None;
+        breaker.lock().since = None;
         breaker.trip();
         assert!(breaker.pause().unwrap() <= PAUSES.0);
         assert_eq!(breaker.counts(), (2, 1));
@@ -109,16 +116,12 @@ mod tests {
     fn what_fails_as_soon_as_it_works_is_tried_more_and_more_seldom() {
         let breaker = Breaker::default();
         let mut before = Duration::ZERO;
-        for _ in 0..5 {
+        for _ in 0..15 {
             breaker.trip();
             let pause = breaker.pause().unwrap();
-            assert!(pause > before, "{pause:?} after {before:?}");
+            assert!(pause > before || before > PAUSES.1 / 2, "{pause:?} after {before:?}");
+            assert!(pause <= PAUSES.1);
             before = pause;
-            breaker.heal();
-        }
-        for _ in 0..10 {
-            breaker.trip();
-            assert!(breaker.pause().unwrap() <= PAUSES.1);
             breaker.heal();
         }
     }

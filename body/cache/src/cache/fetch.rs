@@ -1,45 +1,15 @@
 //! Misses: one read of the origin for a run of missing blocks, however many readers wait for them.
 
 use std::io;
-use std::ops::Range;
 use std::sync::MutexGuard;
 
 use pantler_origin::READ_BUFFERS_MAX;
 use pantler_steward::{Access, Block, Frame, OwnerId, Why};
 
-use crate::cache::{Cache, Reading, Referenced, Request};
-use crate::frames::{EMPTY, Frames, Slot, State, Wanted};
-use crate::pages::{Cut, Pages};
-
-/// A block, or pages of one, whose bytes this thread fetches.
-#[derive(Clone, Copy)]
-pub(crate) struct Missing {
-    pub(crate) block: Block,
-    pub(crate) frame: Frame,
-    /// As it was when the fetch began. If it held pages, others of them are fetched now.
-    pub(crate) slot: Slot,
-    /// What is fetched: side by side.
-    pub(crate) pages: Pages,
-    /// Bytes that the block has, as far as is known.
-    pub(crate) extent: u32,
-}
-
-impl Missing {
-    /// Where in its block the bytes are.
-    pub(crate) fn range(&self, cut: Cut) -> Range<usize> {
-        cut.bytes(&self.pages.first_run().unwrap_or_default())
-    }
-
-    /// What the block holds once `count` bytes of this have come, and how many the file has of it.
-    /// Fewer than there should be are the last before the end of the file.
-    pub(crate) fn holds_with(&self, count: usize, cut: Cut) -> (Pages, u32) {
-        let range = self.range(cut);
-        let (end, expected) = (range.start + count, range.end.min(self.extent as usize));
-        let valid = if end < expected { end } else { end.max(self.extent as usize) };
-        let held = self.slot.held | cut.touched(range.start..end);
-        (held & cut.touched(0..valid), valid as u32)
-    }
-}
+use super::{Cache, Reading, Referenced, Request};
+use crate::frames::{EMPTY, Frames, Missing, Slot, State};
+use crate::pages::Pages;
+use crate::scheduler::Wanted;
 
 /// Blocks that this thread promised to bring. Should the origin's answer never come because asking
 /// for it panics, they fail, so that no reader waits for them for ever.
@@ -65,22 +35,20 @@ impl Drop for Fetching<'_> {
 impl Cache {
     /// A reader waits for `block` from now on, and reads as many blocks as are missing from there
     /// on, `run` at most. Until then prefetches hold back.
-    pub(crate) fn demand(&self, frames: &mut Frames, owner: OwnerId, block: Block, frame: Frame, run: usize) {
+    pub(super) fn demand(&self, frames: &mut Frames, owner: OwnerId, block: Block, frame: Frame, run: usize) {
         let wanted = Wanted { block, frame, ticket: frames.slot(frame).ticket, why: Why::Demand };
-        let position =
-            frames.prefetching.position(block).map(|start| start.saturating_add(self.offset(block)));
-        frames.prefetching.scheduler.demand(owner, wanted, run as u32, position);
+        frames.scheduler.demand(owner, wanted, run as u32, self.cut.offset(block));
     }
 
     /// Pages of `block` that `request` waits for, in a frame that has no buffer yet.
-    pub(crate) fn missing(&self, request: &Request<'_>, block: Block, frame: Frame, pages: Pages) -> Missing {
-        Missing { block, frame, slot: EMPTY, pages, extent: self.extent(block, request.size) }
+    pub(super) fn missing(&self, request: &Request<'_>, block: Block, frame: Frame, pages: Pages) -> Missing {
+        Missing { block, frame, slot: EMPTY, pages, extent: self.cut.extent(block, request.size) }
     }
 
     /// Fetches `first`, which was [demanded](Self::demand), and with it the missing blocks that
     /// directly follow, `run` at most: these are their references. `None` when it was voided
     /// meanwhile: then it has to be referenced again.
-    pub(crate) fn fetch_run<'a>(
+    pub(super) fn fetch_run<'a>(
         &'a self,
         mut frames: MutexGuard<'a, Frames>,
         request: &Request<'_>,
@@ -95,8 +63,8 @@ impl Cache {
                     frames = self.sleep(frames);
                     if frames.slot(first.frame).ticket != ticket {
                         // Voided before it began.
-                        frames.prefetching.scheduler.demanded(ticket);
-                        self.encourage(&frames);
+                        frames.scheduler.demanded(ticket);
+                        self.notify_prefetchers(&frames);
                         return Ok(None);
                     }
                 }
@@ -104,7 +72,7 @@ impl Cache {
         };
         let mut fetching = Fetching { cache: self, missing: vec![Missing { slot, ..first }] };
         self.extend_run(&mut frames, request, &mut fetching.missing, run);
-        self.await_turn(frames, ticket);
+        self.await_departure(frames, ticket);
         let mut count = self.fetch(&**request.source, &fetching.missing);
         if count.is_err() && fetching.missing.len() > 1 {
             // The bytes before the bad spot can be had.
@@ -119,7 +87,7 @@ impl Cache {
 
     /// Fetches pages of a block that holds others, run by run. `None` as for
     /// [`fetch_run`](Self::fetch_run).
-    pub(crate) fn fetch_more<'a>(
+    pub(super) fn fetch_more<'a>(
         &'a self,
         mut frames: MutexGuard<'a, Frames>,
         request: &Request<'_>,
@@ -131,7 +99,7 @@ impl Cache {
             pages = pages & !more.pages;
             self.begin_more(&mut frames, request, &more);
             let fetching = Fetching { cache: self, missing: vec![more] };
-            self.await_turn(frames, more.slot.ticket);
+            self.await_departure(frames, more.slot.ticket);
             let count = self.fetch(&**request.source, &fetching.missing);
             let reading = fetching.complete(&count).pop();
             count?;
@@ -159,12 +127,12 @@ impl Cache {
         frames.steward.pin(more.block);
         frames.steward.weigh(more.block, pages.count());
         self.demand(frames, request.owner, more.block, more.frame, 1);
-        self.settle(frames, Some(request));
+        self.obey(frames, Some(request));
     }
 
-    /// Demands wait for their turn, at most as long as a prefetch that has begun (Q).
-    fn await_turn(&self, mut frames: MutexGuard<'_, Frames>, ticket: u64) {
-        while !frames.prefetching.scheduler.may_go(ticket) {
+    /// Demands wait for what departs before them, at most as long as a prefetch that has begun (Q).
+    fn await_departure(&self, mut frames: MutexGuard<'_, Frames>, ticket: u64) {
+        while !frames.scheduler.may_go(ticket) {
             self.prefetches.notify_all();
             frames = self.sleep(frames);
         }
@@ -183,8 +151,7 @@ impl Cache {
             let block = Block::new(first.file, index);
             let queued = match frames.find(block) {
                 Some((frame, slot))
-                    if slot.state == State::Queued
-                        && !frames.prefetching.scheduler.keeps_its_place(slot.ticket) =>
+                    if slot.state == State::Queued && !frames.scheduler.keeps_its_place(slot.ticket) =>
                 {
                     Some(frame)
                 }
@@ -217,8 +184,8 @@ impl Cache {
     fn complete(&self, missing: &[Missing], count: &io::Result<usize>) -> Vec<Reading<'_>> {
         let mut frames = self.lock();
         // Of several the first is the demand; of the rest of one that failed nothing is known.
-        frames.prefetching.scheduler.demanded(missing[0].slot.ticket);
-        self.encourage(&frames);
+        frames.scheduler.demanded(missing[0].slot.ticket);
+        self.notify_prefetchers(&frames);
         let mut readings = Vec::new();
         let mut left = *count.as_ref().unwrap_or(&0);
         for (position, one) in missing.iter().enumerate() {
@@ -248,7 +215,7 @@ impl Cache {
                 frames.steward.unpin(one.block);
             }
         }
-        self.settle(&mut frames, None);
+        self.obey(&mut frames, None);
         frames.release(&self.slab);
         self.wake(&frames);
         readings

@@ -8,10 +8,9 @@ use pantler_steward::placement::Tier;
 use pantler_steward::tiers::Sought;
 use pantler_tier::{Key, Retrieve, Wanted};
 
-use super::attached::{Attached, Order};
-use super::below::tier_of;
-use crate::cache::Cache;
-use crate::fetch::Missing;
+use super::Cache;
+use crate::frames::Missing;
+use crate::lower::{Attached, Order, tier_of};
 
 /// A block that this thread brings, and what is known of where it is.
 struct Quest {
@@ -26,7 +25,7 @@ impl Cache {
     /// Brings the blocks, which lie side by side, into their buffers: from the tiers that have
     /// them, the others from the origin. Counts bytes from the first on, as the origin does. The
     /// lock is not held.
-    pub(crate) fn fetch(&self, source: &dyn Source, missing: &[Missing]) -> io::Result<usize> {
+    pub(super) fn fetch(&self, source: &dyn Source, missing: &[Missing]) -> io::Result<usize> {
         if self.attached.is_empty() {
             return self.fetch_from_origin(source, missing);
         }
@@ -76,8 +75,7 @@ impl Cache {
             return;
         }
         if one.breaker.is_open() {
-            one.counts.skipped.fetch_add(asked.len() as u64, Ordering::Relaxed);
-            return;
+            return one.count(|counts| counts.skipped += asked.len() as u64);
         }
         let wanted: Vec<Wanted> = asked
             .iter()
@@ -107,11 +105,13 @@ impl Cache {
             hits += 1;
             read_bytes += bytes.len() as u64;
         });
-        one.counts.hits.fetch_add(hits, Ordering::Relaxed);
-        one.counts.read_bytes.fetch_add(read_bytes, Ordering::Relaxed);
-        match result {
-            Ok(()) => drop(one.counts.misses.fetch_add(asked.len() as u64 - hits, Ordering::Relaxed)),
-            Err(error) => self.tier_failed(one, &error),
+        one.count(|counts| {
+            counts.hits += hits;
+            counts.read_bytes += read_bytes;
+            counts.misses += if result.is_ok() { asked.len() as u64 - hits } else { 0 };
+        });
+        if let Err(error) = result {
+            self.tier_failed(one, &error);
         }
         self.listen(number, one);
     }
@@ -132,17 +132,17 @@ impl Cache {
             // It comes to the tier first: its worker keeps the order.
             let _ = one.order(Order::Remove { key }, 0);
         }
-        one.counts.hits.fetch_add(1, Ordering::Relaxed);
+        one.count(|counts| counts.hits += 1);
         Some(length)
     }
 
-    pub(crate) fn tier_failed(&self, one: &Attached, error: &pantler_tier::TierError) {
+    pub(super) fn tier_failed(&self, one: &Attached, error: &pantler_tier::TierError) {
         if one.breaker.trip() {
             tracing::warn!(%error, "left alone until it works again");
         }
     }
 
-    pub(crate) fn listen(&self, number: usize, one: &Attached) {
+    pub(super) fn listen(&self, number: usize, one: &Attached) {
         let news = one.tier.news();
         self.tell_steward(|below, steward| below.listen(steward, number, news));
     }
@@ -156,7 +156,7 @@ impl Cache {
             }
             frames.steward.found(one.block, quest.sought, quest.found);
         }
-        frames.settle(&self.slab);
+        frames.obey(&self.slab);
     }
 
     /// Reads what no tier had, in as few pieces as there are gaps.
@@ -198,7 +198,7 @@ impl Cache {
 
     /// Reads the blocks, which lie side by side, from the origin. The lock is not held.
     fn fetch_from_origin(&self, source: &dyn Source, missing: &[Missing]) -> io::Result<usize> {
-        let offset = self.offset(missing[0].block) + missing[0].range(self.cut).start as u64;
+        let offset = self.cut.offset(missing[0].block) + missing[0].range(self.cut).start as u64;
         let mut buffers: Vec<IoSliceMut<'_>> = missing
             .iter()
             .map(|one| {
@@ -212,7 +212,7 @@ impl Cache {
     }
 
     /// One read of the origin, counted.
-    pub(crate) fn read_origin(
+    pub(super) fn read_origin(
         &self,
         source: &dyn Source,
         offset: u64,

@@ -16,10 +16,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pantler_origin::{READ_BUFFERS_MAX, Source};
 
-use crate::cache::Cache;
-use crate::fetch::Missing;
-use crate::prefetch::Piece;
-use crate::slab::Slab;
+use super::Cache;
+use super::prefetch::Piece;
+use crate::frames::Missing;
+use crate::memory::Slab;
 
 /// Bytes of holes that one read takes along.
 const WASTE_BYTES: usize = 256 << 10;
@@ -39,7 +39,7 @@ enum Part {
 ///
 /// V1  Until the last read that [`next`](Self::next) handed out is over, `waste` is neither dropped
 ///     nor grown: it is written to.
-struct Sieve {
+struct HoleRead {
     /// What has not been asked for.
     rest: VecDeque<Part>,
     /// Where the next read begins.
@@ -49,7 +49,7 @@ struct Sieve {
     waste: Vec<u8>,
 }
 
-impl Sieve {
+impl HoleRead {
     /// Of at least one piece, in the order of the file.
     fn new(cache: &Cache, pieces: &[Piece]) -> Self {
         let blocks = || pieces.iter().flat_map(|piece| &piece.missing);
@@ -66,7 +66,7 @@ impl Sieve {
             next = one.block.index + 1;
         }
         let waste = if holes > 0 { vec![0; holes.min(WASTE_BYTES) + ALIGNMENT] } else { Vec::new() };
-        Self { rest, offset: cache.offset(first), wanted: 0, waste }
+        Self { rest, offset: cache.cut.offset(first), wanted: 0, waste }
     }
 
     /// The next read: from where on in the file, and into what.
@@ -112,37 +112,37 @@ impl Sieve {
     /// How many bytes of a piece there are, now that nothing more is to be read.
     fn bytes(&self, cache: &Cache, piece: &[Missing]) -> usize {
         let most = (piece.len() * cache.block_bytes()) as u64;
-        self.offset.saturating_sub(cache.offset(piece[0].block)).min(most) as usize
+        self.offset.saturating_sub(cache.cut.offset(piece[0].block)).min(most) as usize
     }
 }
 
 impl Cache {
     /// Reads pieces of one file, each of blocks side by side, and what lies between them. Returns
     /// how many bytes of each piece there are: none of what fails.
-    pub(crate) fn bring_through(&self, source: &dyn Source, pieces: &[Piece]) -> Vec<usize> {
+    pub(super) fn read_through_holes(&self, source: &dyn Source, pieces: &[Piece]) -> Vec<usize> {
         // A source that panics is the demand's to meet; here it has brought nothing.
         let result = catch_unwind(AssertUnwindSafe(|| self.fetch_through(source, pieces)));
         result.unwrap_or_else(|_| vec![0; pieces.len()])
     }
 
     fn fetch_through(&self, source: &dyn Source, pieces: &[Piece]) -> Vec<usize> {
-        let through = if pieces.len() > 1 { self.sieve(source, pieces).ok() } else { None };
+        let through = if pieces.len() > 1 { self.fetch_past(source, pieces).ok() } else { None };
         match through {
-            Some(sieve) => pieces.iter().map(|piece| sieve.bytes(self, &piece.missing)).collect(),
+            Some(read) => pieces.iter().map(|piece| read.bytes(self, &piece.missing)).collect(),
             // There is no gap, or there was an error: a bad spot in a gap spoils no wanted block.
             None => pieces.iter().map(|piece| self.fetch(source, &piece.missing).unwrap_or(0)).collect(),
         }
     }
 
-    fn sieve(&self, source: &dyn Source, pieces: &[Piece]) -> io::Result<Sieve> {
-        let mut sieve = Sieve::new(self, pieces);
+    fn fetch_past(&self, source: &dyn Source, pieces: &[Piece]) -> io::Result<HoleRead> {
+        let mut read = HoleRead::new(self, pieces);
         loop {
             // SAFETY: this thread brings the blocks, and each read is over when `read_origin`
             // returns.
-            let (offset, mut buffers) = unsafe { sieve.next(&self.slab) };
+            let (offset, mut buffers) = unsafe { read.next(&self.slab) };
             let count = self.read_origin(source, offset, &mut buffers)?;
-            if !sieve.came(count) {
-                return Ok(sieve);
+            if !read.came(count) {
+                return Ok(read);
             }
         }
     }

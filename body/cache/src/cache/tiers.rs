@@ -8,9 +8,8 @@ use pantler_control::TierStat;
 use pantler_steward::{FileId, Steward};
 use pantler_tier::{Given, Key, Put, Retrieve, Stem, Wanted};
 
-use super::attached::{Attached, Order};
-use super::below::{Below, tier_of};
-use crate::cache::Cache;
+use super::Cache;
+use crate::lower::{Attached, Below, Order, tier_of};
 
 /// How long a worker without orders sleeps.
 const IDLE: Duration = Duration::from_secs(1);
@@ -36,7 +35,7 @@ impl Cache {
     pub fn serve_tier(&self, number: usize) {
         let Some(one) = self.attached.get(number) else { return };
         loop {
-            let orders = one.take(self.block_bytes(), one.breaker.pause().unwrap_or(IDLE).min(IDLE));
+            let orders = one.take(one.breaker.pause().unwrap_or(IDLE).min(IDLE));
             let stopping = one.stop.load(Ordering::Acquire);
             if orders.is_empty() && stopping {
                 return;
@@ -135,7 +134,7 @@ impl Cache {
             let (now, later) = rest.split_at(same);
             if let Err(error) = self.carry_out_alike(number, one, now, now_us) {
                 self.tier_failed(one, &error);
-                one.paces().failed(now, self.block_bytes());
+                one.moved(now.len(), None);
                 // What was to be passed on was passed, or is forgotten already.
                 failed = Some(if matches!(first, Order::Pass { .. }) { later } else { rest });
                 break;
@@ -178,13 +177,13 @@ impl Cache {
         if !given.is_empty() {
             let start = Instant::now();
             one.tier.put(&given)?;
-            let time = start.elapsed();
+            one.moved(given.len(), Some(start.elapsed()));
             let demoted = given.iter().filter(|one| one.why == Put::Demote).count();
-            one.counts.demotions.fetch_add(demoted as u64, Ordering::Relaxed);
-            one.counts.placements.fetch_add((given.len() - demoted) as u64, Ordering::Relaxed);
-            let bytes: u64 = given.iter().map(|one| one.bytes.len() as u64).sum();
-            one.counts.written_bytes.fetch_add(bytes, Ordering::Relaxed);
-            one.paces().put.took(given.len(), bytes, time);
+            one.count(|counts| {
+                counts.demotions += demoted as u64;
+                counts.placements += (given.len() - demoted) as u64;
+                counts.written_bytes += given.iter().map(|one| one.bytes.len() as u64).sum::<u64>();
+            });
         }
         if !removed.is_empty() {
             one.tier.remove(&removed)?;
@@ -211,10 +210,9 @@ impl Cache {
                 *found = Some(bytes.to_vec());
             }
         });
-        // What was not there took no time by the byte.
-        let moved = found.iter().flatten().count();
-        if result.is_ok() && moved > 0 {
-            one.paces().pass.took(moved, (moved * self.block_bytes()) as u64, start.elapsed());
+        if result.is_ok() {
+            // What was not there took no time by the byte.
+            one.moved(found.iter().flatten().count(), Some(start.elapsed()));
         }
         let below = self.attached.get(number + 1);
         let mut lost = Vec::new();
@@ -227,7 +225,7 @@ impl Cache {
             if !taken {
                 lost.push(*key);
                 if let Some(below) = below {
-                    below.counts.dropped.fetch_add(1, Ordering::Relaxed);
+                    below.count(|counts| counts.dropped += 1);
                 }
             }
         }
@@ -256,7 +254,7 @@ impl Cache {
             .iter()
             .filter_map(|order| if let Order::Pass { key, .. } = order { Some(*key) } else { None })
             .collect();
-        one.counts.dropped.fetch_add(keys.len() as u64, Ordering::Relaxed);
+        one.count(|counts| counts.dropped += keys.len() as u64);
         self.forget_keys(number, &keys);
         self.forget_keys(number + 1, &passed);
     }
@@ -277,7 +275,7 @@ impl Cache {
         if let Some(below) = &frames.below {
             tell(below, &mut frames.steward);
         }
-        frames.settle(&self.slab);
+        frames.obey(&self.slab);
     }
 
     fn release_buffers(&self, one: &Attached, orders: &[Order]) {

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use pantler_steward::{Access, Block, FileId, OwnerId};
 
-use crate::cache::Cache;
+use super::Cache;
 use crate::frames::State;
 
 impl Cache {
@@ -27,7 +27,7 @@ impl Cache {
         let mut rest = data;
         let mut at = offset;
         while !rest.is_empty() {
-            let (block, start) = self.locate(file, at);
+            let (block, start) = self.cut.locate(file, at);
             let (piece, after) = rest.split_at(rest.len().min(self.block_bytes() - start));
             self.update(owner, block, start, piece, size);
             at += piece.len() as u64;
@@ -41,8 +41,8 @@ impl Cache {
         if length == 0 {
             return;
         }
-        let first = self.locate(file, offset).0.index;
-        let last = self.locate(file, offset.saturating_add(length - 1)).0.index;
+        let first = self.cut.locate(file, offset).0.index;
+        let last = self.cut.locate(file, offset.saturating_add(length - 1)).0.index;
         let mut frames = self.lock();
         // Whichever is shorter: the range, or the list of cached blocks of the file.
         let cached: Vec<u64> = if last - first < 64 {
@@ -53,7 +53,7 @@ impl Cache {
         for &index in &cached {
             frames.steward.forget(Block::new(file, index));
         }
-        self.settle(&mut frames, None);
+        self.obey(&mut frames, None);
         self.voided.fetch_add(cached.len() as u64, Ordering::Relaxed);
         self.wake(&frames);
     }
@@ -71,7 +71,7 @@ impl Cache {
         let mut frames = self.lock();
         let count = frames.steward.cached(old).count();
         frames.steward.supersede(old, new);
-        self.settle(&mut frames, None);
+        self.obey(&mut frames, None);
         self.voided.fetch_add(count as u64, Ordering::Relaxed);
         self.wake(&frames);
     }
@@ -90,7 +90,7 @@ impl Cache {
                     return self.wake(&frames);
                 }
                 frames.steward.access_to_write(owner, block, 1);
-                self.settle(&mut frames, None);
+                self.obey(&mut frames, None);
                 let Some((frame, slot)) = frames.find(block) else { return };
                 frames.slot_mut(frame).state = State::Filling;
                 self.slab.enter(slot.buffer);
@@ -106,9 +106,9 @@ impl Cache {
                 let pages = self.cut.touched(0..end);
                 let access = frames.steward.access_to_write(owner, block, pages.count());
                 let Access::Miss(frame) = access else {
-                    return self.settle(&mut frames, None);
+                    return self.obey(&mut frames, None);
                 };
-                self.settle(&mut frames, None);
+                self.obey(&mut frames, None);
                 match frames.equip(frame, pages, &self.slab) {
                     Some(slot) => (frame, slot),
                     None => return frames.discard(block, &self.slab),
@@ -125,7 +125,7 @@ impl Cache {
             let held = slot.held | self.cut.touched(start..end);
             frames.publish(block, frame, held, slot.valid.max(end as u32), &self.slab);
             frames.steward.fetched(block);
-            self.settle(&mut frames, None);
+            self.obey(&mut frames, None);
         }
         self.wake(&frames);
     }
