@@ -58,7 +58,7 @@ pub struct What {
     /// input
     #[arg(long, value_name = "LIST")]
     pub blocks: Option<PathBuf>,
-    /// What a recorded trace read, in its order
+    /// What a trace read, in its order
     #[arg(long, value_name = "TRACE")]
     pub from_trace: Option<PathBuf>,
     /// End the list that the owner has

@@ -3,9 +3,7 @@
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use pantler_trace::generate::Specification;
-use pantler_trace::{
-    Content, Format, Options, ReadOptions, Reader, Request, TraceError, WriteFormat, Writer, prepare,
-};
+use pantler_trace::{Content, Format, Options, ReadOptions, Reader, Request, TraceError, Writer, prepare};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -26,9 +24,9 @@ pub struct Trace {
 enum TraceCommand {
     /// Say what a trace is and what is in it
     Info(Info),
-    /// Write a trace in another form
+    /// Write a trace as CSV
     Convert(Convert),
-    /// Write a generated trace, such as zipf:ids=1000000,requests=20000000,alpha=0.9
+    /// Write a generated trace as CSV, such as zipf:ids=1000000,requests=20000000,alpha=0.9
     Generate(Generate),
     /// List the formats that are read, and the generators
     Formats,
@@ -67,8 +65,9 @@ struct Info {
 struct Convert {
     #[command(flatten)]
     reading: Reading,
-    #[command(flatten)]
-    output: Output,
+    /// The file to write; it is there when it is whole
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -79,19 +78,6 @@ struct Generate {
     /// The file to write; it is there when it is whole
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Its form: recorded, recorded-json or csv
-    #[arg(long, value_name = "NAME", default_value = "recorded")]
-    to: WriteFormat,
-}
-
-#[derive(Debug, Args)]
-struct Output {
-    /// The file to write; it is there when it is whole
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
-    /// Its form: recorded, recorded-json or csv
-    #[arg(long, value_name = "NAME", default_value = "recorded")]
-    to: WriteFormat,
 }
 
 /// Carries out the words.
@@ -164,7 +150,7 @@ fn convert(words: &Convert) -> Result<()> {
     let mut batch = Vec::new();
     // The first requests say whether the trace gives offsets.
     let mut more = reader.fill(&mut batch).map_err(failure)?;
-    words.output.write(Content::of(&reader), |writer| {
+    write(&words.file, Content::of(&reader), |writer| {
         while more {
             for request in &batch {
                 writer.write(request, reader.owner_names(), reader.file_names())?;
@@ -183,11 +169,11 @@ fn generate(words: &Generate) -> Result<()> {
         return output::text(&Specification::help());
     }
     let specification: Specification = words.specification.parse().map_err(failure)?;
-    let Some(file) = words.file.clone() else {
+    let Some(file) = &words.file else {
         return Err(Usage("expected a file to write behind the specification".to_owned()).into());
     };
     let names = specification.owner_names();
-    Output { file, to: words.to }.write(Content::Keys, |writer| {
+    write(file, Content::Keys, |writer| {
         for reference in specification.references() {
             let request =
                 Request { owner: reference.owner, file: reference.file, ..Request::object(reference.block) };
@@ -208,33 +194,26 @@ impl Reading {
     }
 }
 
-impl Output {
-    /// Writes under another name, and renames what is whole. Devices and pipes are written as they
-    /// are.
-    fn write(&self, content: Content, fill: impl FnOnce(&mut Writer<File>) -> Result<()>) -> Result<()> {
-        let special = fs::metadata(&self.file).is_ok_and(|metadata| !metadata.is_file());
-        let mut name = self.file.clone().into_os_string();
-        if !special {
-            name.push(format!(".{}.part", std::process::id()));
-        }
-        let part = Path::new(&name);
-        let cannot = || format!("cannot write {}", self.file.display());
-        let file = File::create(part).with_context(cannot)?;
-        let result =
-            Writer::new(file, self.to, content).map_err(anyhow::Error::from).and_then(|mut writer| {
-                fill(&mut writer)?;
-                Ok(writer.finish()?)
-            });
-        if special {
-            return result.with_context(cannot);
-        }
-        let result = result.and_then(|()| Ok(fs::rename(part, &self.file)?));
-        if result.is_err() {
-            // What was begun is of no use; why it failed is what counts.
-            let _ = fs::remove_file(part);
-        }
-        result.with_context(cannot)
+/// Writes under another name, and renames what is whole. Devices and pipes are written as they are.
+fn write(path: &Path, content: Content, fill: impl FnOnce(&mut Writer<File>) -> Result<()>) -> Result<()> {
+    let special = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
+    let mut name = path.as_os_str().to_owned();
+    if !special {
+        name.push(format!(".{}.part", std::process::id()));
     }
+    let part = Path::new(&name);
+    let cannot = || format!("cannot write {}", path.display());
+    let mut writer = Writer::new(File::create(part).with_context(cannot)?, content);
+    let result = fill(&mut writer).and_then(|()| Ok(writer.finish()?));
+    if special {
+        return result.with_context(cannot);
+    }
+    let result = result.and_then(|()| Ok(fs::rename(part, path)?));
+    if result.is_err() {
+        // What was begun is of no use; why it failed is what counts.
+        let _ = fs::remove_file(part);
+    }
+    result.with_context(cannot)
 }
 
 fn remark(note: Option<&str>, skipped: u64, first: Option<&str>) {

@@ -58,7 +58,7 @@ pub fn policy(text: &str) -> Result<PolicyName, String> {
 pub fn online(text: &str) -> Result<Spec, String> {
     let spec: Spec = text.parse().map_err(|error| match error {
         // Its own list has those that know the future, too.
-        SpecError::UnknownPolicy { name } => {
+        SpecError::UnknownPolicy { name, .. } => {
             PolicyName::from_str(&name).map_or_else(|e| e.to_string(), |_| name)
         }
         error => error.to_string(),

@@ -35,7 +35,7 @@ pub fn of_words(error: impl std::fmt::Display) -> PyErr {
 
 /// `ValueError`, with the name that was perhaps meant.
 pub fn of_policy(error: SpecError) -> PyErr {
-    let SpecError::UnknownPolicy { name } = error else { return of_words(error) };
+    let SpecError::UnknownPolicy { name, .. } = error else { return of_words(error) };
     let near = nearest(&name, Spec::all().iter().map(|known| known.name));
     let near = near.map_or(":".to_owned(), |near| format!(", did you mean {near:?}?"));
     of_words(format!("unknown policy {name:?}{near} pantler.policies() lists all"))

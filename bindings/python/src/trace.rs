@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use numpy::PyArray1;
 use pantler_policy::Spec;
 use pantler_sim::{Footprint, Job, Loaded, RunError, Sampling, Sizes, Source, WarmUp, Watch, What, load};
-use pantler_trace::{Content, Prepared, Request, TraceError, Unit, WriteFormat, Writer};
+use pantler_trace::{Content, Prepared, Request, TraceError, Unit, Writer};
 use pyo3::prelude::*;
 
 use crate::array::Ids;
@@ -139,7 +139,7 @@ impl Trace {
         interruptible(py, move |watch| run(&loaded, &jobs, threads, watch))?.map_err(of_run)
     }
 
-    /// Writes the trace as a recorded one, so that it can be opened as a file.
+    /// Writes the trace as CSV, so that it can be opened as a file.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let loaded = self.loaded.clone();
         let save = move |_: &Watch| {
@@ -214,7 +214,7 @@ fn write(trace: &Prepared, file: File) -> io::Result<()> {
         Unit::Object => (Content::Keys, 1),
         Unit::Block(bytes) => (Content::Ranges, bytes),
     };
-    let mut writer = Writer::new(file, WriteFormat::Recorded, content)?;
+    let mut writer = Writer::new(file, content);
     for (at, &id) in trace.requests().iter().enumerate() {
         let block = trace.block_of(id);
         let offset = block.index.saturating_mul(block_bytes.into());

@@ -75,7 +75,7 @@ def test_arrays(tmp_path: Path, ids: numpy.ndarray, numbers: Path, dtype: type) 
 
 
 def test_what_is_saved_opens(tmp_path: Path, ids: numpy.ndarray) -> None:
-    path = tmp_path / "saved.pantler"
+    path = tmp_path / "saved.csv"
     trace = pantler.Trace.from_array(ids, name=str(path))
     trace.save(path)
     again = pantler.Trace.open(path)

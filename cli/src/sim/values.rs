@@ -21,7 +21,7 @@ pub fn split(text: &str) -> Vec<String> {
 
 pub fn policy(text: &str) -> Result<pantler_policy::Spec, Usage> {
     text.parse().map_err(|error| match error {
-        pantler_policy::SpecError::UnknownPolicy { name } => {
+        pantler_policy::SpecError::UnknownPolicy { name, .. } => {
             let all = pantler_policy::Spec::all();
             unknown("policy", &name, all.iter().map(|known| known.name), "--policy help lists all")
         }

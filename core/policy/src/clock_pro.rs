@@ -19,19 +19,16 @@
 //! R2  `hot`, `cold` and `ghosts` count them.
 //! R3  Hot handles are no more than frames - the cold target.
 //! R4  Ghosts are no more than `ghosts` x frames.
-//! R5  min <= target <= max. A hand is at a handle of the clock, or nowhere, which is the front.
+//! R5  A hand is at a handle of the clock, or nowhere, which is the front.
 //!
 //! Paper: Jiang, Chen and Zhang, CLOCK-Pro: An Effective Improvement of the CLOCK Replacement,
 //! USENIX 2005. Differences: where paper and the authors' program differ, this is the program: a
 //! cold block referenced after its test leaves all the same (the paper starts another test), and
 //! the first blocks that fill the cache are hot. A further reference to the block of the last
-//! reference sets no bit. The cold target moves by one frame up when a ghost is
-//! referenced and down when a ghost's test ends; the program keeps a balance of credits. By default
-//! it stands still, as in the program. When all cold blocks are pinned, the first hot one that is
-//! not leaves.
-//! Defaults: `min=0.05,max=0.05,ghosts=1.0`.
+//! reference sets no bit. The cold target stands still, as in the program. When all cold blocks
+//! are pinned, the first hot one that is not leaves. Defaults: `cold=0.05,ghosts=1.0`.
 
-use crate::parameters::{parameters, share_of};
+use crate::parameters::{parameters, part_of, share_of};
 use crate::{Handle, Links, List, NONE, Online, Policy};
 
 /// Bits of marks.
@@ -43,11 +40,8 @@ const REFERENCED: u8 = 8;
 parameters! {
     /// Parameters of [`ClockPro`].
     pub struct ClockProParameters {
-        /// Share of the frames for cold blocks at least, and at first; two frames where there are
-        /// three.
-        "min" => min: f64 = 0.05, 0.0..=1.0;
-        /// Share of the frames for cold blocks at most: the target adapts in between.
-        "max" => max: f64 = 0.05, 0.0..=1.0;
+        /// Share of the frames for cold blocks; two frames at least where there are three.
+        "cold" => cold: f64 = 0.05, 0.0..=1.0;
         /// Ghosts at most, in multiples of the frames.
         "ghosts" => ghosts: f64 = 1.0, 0.0..=1e6;
     }
@@ -58,8 +52,6 @@ parameters! {
 pub struct ClockPro {
     parameters: ClockProParameters,
     frames: u32,
-    cold_min: u32,
-    cold_max: u32,
     ghosts_max: u32,
     /// Frames that cold blocks should have.
     target: u32,
@@ -80,11 +72,8 @@ pub struct ClockPro {
 
 impl ClockPro {
     fn measure(&mut self, frames: u32) {
-        let bound = |share: f64| ((f64::from(frames) * share) as u32).max(2).min(frames - 1).max(1);
         self.frames = frames;
-        self.cold_min = bound(self.parameters.min);
-        self.cold_max = bound(self.parameters.max).max(self.cold_min);
-        self.target = self.target.clamp(self.cold_min, self.cold_max);
+        self.target = part_of(frames, self.parameters.cold).max(2).min(frames - 1).max(1);
         self.ghosts_max = share_of(frames, self.parameters.ghosts);
     }
 
@@ -134,7 +123,6 @@ impl ClockPro {
     fn forget(&mut self, links: &mut Links, ghost: Handle, named: Handle) {
         self.leave(links, ghost);
         self.ghosts -= 1;
-        self.target = self.target.saturating_sub(1).max(self.cold_min);
         if ghost != named {
             self.gone.push_back(&mut self.own, ghost);
         }
@@ -250,8 +238,6 @@ impl Online for ClockPro {
         let mut policy = Self {
             parameters,
             frames: 0,
-            cold_min: 0,
-            cold_max: 0,
             ghosts_max: 0,
             target: 0,
             clock: List::default(),
@@ -284,7 +270,6 @@ impl Policy for ClockPro {
         self.own.grow(links.capacity());
         self.last = handle;
         if links.is_linked(handle) {
-            self.target = (self.target + 1).min(self.cold_max);
             if self.promote(links, handle) {
                 return;
             }
@@ -380,7 +365,6 @@ impl Policy for ClockPro {
         assert_eq!(counts, (self.hot, self.cold, self.ghosts), "R2: hot, cold, ghosts");
         assert!(self.hot <= self.hot_max(), "R3: {} are hot", self.hot);
         assert!(self.ghosts <= self.ghosts_max, "R4: {} ghosts", self.ghosts);
-        assert!((self.cold_min..=self.cold_max).contains(&self.target), "R5: the target is {}", self.target);
         for hand in [self.hot_hand, self.cold_hand, self.test_hand] {
             let known = hand == NONE || self.clock.iter(links).any(|handle| handle == hand);
             assert!(known, "R5: a hand is at {hand}");

@@ -9,10 +9,10 @@
 //!
 //! * [`Lfu`], in the cache: the count of a handle that was replaced is lost, and newcomers start
 //!   with 1.
-//! * [`LfuPerfect`]: counts survive, so every handle ever seen is a ghost for as long as the cache
-//!   lives.
 //! * [`LfuAged`]: in the cache, and every count is halved (rounded down) after `every` references
 //!   per frame, so that what was popular once does not stay for ever.
+//! * [`LfuPerfect`]: counts survive, so every handle ever seen is a ghost for as long as the cache
+//!   lives.
 //! * [`Mfu`], in the cache: the highest count leaves; of several handles, the one referenced
 //!   longest ago.
 //!
@@ -32,17 +32,55 @@ use crate::frequency::{End, Frequencies};
 use crate::parameters::parameters;
 use crate::{Handle, Links, NoParameters, Online, Policy};
 
-/// Least frequently used; counts are lost with the block. `MOST`: most frequently used.
-#[derive(Clone, Debug)]
-pub struct Lfu<const MOST: bool = false> {
-    frequencies: Frequencies,
-    frames: u32,
+parameters! {
+    /// Parameters of [`LfuAged`].
+    pub struct LfuAgedParameters {
+        /// References per frame between two halvings of all counts.
+        "every" => every: f64 = 10.0, 0.01..=1e9;
+    }
 }
 
-/// Most frequently used.
-pub type Mfu = Lfu<true>;
+/// Least frequently used; counts are lost with the block, and are halved now and then if `AGED`.
+/// `MOST`: most frequently used.
+#[derive(Clone, Debug)]
+pub struct Lfu<const AGED: bool = false, const MOST: bool = false> {
+    frequencies: Frequencies,
+    frames: u32,
+    parameters: LfuAgedParameters,
+    /// References until all counts are halved.
+    left: u64,
+}
 
-impl<const MOST: bool> Online for Lfu<MOST> {
+/// Least frequently used; counts age.
+pub type LfuAged = Lfu<true>;
+
+/// Most frequently used.
+pub type Mfu = Lfu<false, true>;
+
+impl<const AGED: bool, const MOST: bool> Lfu<AGED, MOST> {
+    fn empty(frames: u32, parameters: LfuAgedParameters) -> Self {
+        let mut new = Self { frequencies: Frequencies::default(), frames, parameters, left: 0 };
+        new.left = new.period();
+        new
+    }
+
+    fn period(&self) -> u64 {
+        ((f64::from(self.frames) * self.parameters.every) as u64).max(1)
+    }
+
+    #[inline]
+    fn count_reference(&mut self, links: &mut Links) {
+        if AGED {
+            self.left -= 1;
+            if self.left == 0 {
+                self.frequencies.halve(links);
+                self.left = self.period();
+            }
+        }
+    }
+}
+
+impl<const MOST: bool> Online for Lfu<false, MOST> {
     type Parameters = NoParameters;
     const NAME: &'static str = if MOST { "mfu" } else { "lfu" };
     const SUMMARY: &'static str = if MOST {
@@ -52,87 +90,7 @@ impl<const MOST: bool> Online for Lfu<MOST> {
     };
 
     fn new(frames: u32, NoParameters: NoParameters) -> Self {
-        Self { frequencies: Frequencies::default(), frames }
-    }
-}
-
-impl<const MOST: bool> Policy for Lfu<MOST> {
-    #[inline]
-    fn hit(&mut self, links: &mut Links, handle: Handle) {
-        self.frequencies.raise(links, handle);
-    }
-
-    #[inline]
-    fn insert(&mut self, links: &mut Links, handle: Handle) {
-        self.frequencies.insert(links, handle, 1);
-    }
-
-    #[inline]
-    fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
-        let end = if MOST { End::Highest } else { End::Lowest };
-        let victim = self.frequencies.victim(links, end, pinned)?;
-        self.frequencies.remove(links, victim);
-        Some(victim)
-    }
-
-    fn remove(&mut self, links: &mut Links, handle: Handle) {
-        self.frequencies.remove(links, handle);
-    }
-
-    #[inline]
-    fn len(&self) -> u32 {
-        self.frequencies.len()
-    }
-
-    fn resize(&mut self, links: &mut Links, frames: u32) {
-        self.frames = frames;
-        self.reserve(links.capacity());
-    }
-
-    fn reserve(&mut self, handles: u32) {
-        self.frequencies.reserve(handles, self.frames);
-    }
-
-    #[inline]
-    fn prefetch(&self, links: &Links, handle: Handle) {
-        self.frequencies.prefetch(links, handle);
-    }
-
-    fn validate(&self, links: &Links) {
-        self.frequencies.validate(links);
-    }
-}
-
-parameters! {
-    /// Parameters of [`LfuAged`].
-    pub struct LfuAgedParameters {
-        /// References per frame between two halvings of all counts.
-        "every" => every: f64 = 10.0, 0.01..=1e9;
-    }
-}
-
-/// Least frequently used; counts age.
-#[derive(Clone, Debug)]
-pub struct LfuAged {
-    frequencies: Frequencies,
-    frames: u32,
-    parameters: LfuAgedParameters,
-    /// References until all counts are halved.
-    left: u64,
-}
-
-impl LfuAged {
-    fn period(&self) -> u64 {
-        ((f64::from(self.frames) * self.parameters.every) as u64).max(1)
-    }
-
-    #[inline]
-    fn count_reference(&mut self, links: &mut Links) {
-        self.left -= 1;
-        if self.left == 0 {
-            self.frequencies.halve(links);
-            self.left = self.period();
-        }
+        Self::empty(frames, LfuAgedParameters::default())
     }
 }
 
@@ -142,13 +100,11 @@ impl Online for LfuAged {
     const SUMMARY: &'static str = "least frequently used; all counts are halved now and then";
 
     fn new(frames: u32, parameters: LfuAgedParameters) -> Self {
-        let mut new = Self { frequencies: Frequencies::default(), frames, parameters, left: 0 };
-        new.left = new.period();
-        new
+        Self::empty(frames, parameters)
     }
 }
 
-impl Policy for LfuAged {
+impl<const AGED: bool, const MOST: bool> Policy for Lfu<AGED, MOST> {
     #[inline]
     fn hit(&mut self, links: &mut Links, handle: Handle) {
         self.frequencies.raise(links, handle);
@@ -167,7 +123,8 @@ impl Policy for LfuAged {
 
     #[inline]
     fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
-        let victim = self.frequencies.victim(links, End::Lowest, pinned)?;
+        let end = if MOST { End::Highest } else { End::Lowest };
+        let victim = self.frequencies.victim(links, end, pinned)?;
         self.frequencies.remove(links, victim);
         Some(victim)
     }

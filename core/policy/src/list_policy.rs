@@ -1,6 +1,7 @@
 //! The policies that a steward's managers run: each is an order of one list of a slab that many of
 //! them share.
 
+use crate::replacement::delegate;
 use crate::{Clock, Fifo, Handle, Links, List, Lru, Mru, Policy, PolicyName, Spec};
 
 /// A policy that remembers one list and a bit per handle, so that another can take over where it
@@ -21,16 +22,7 @@ pub enum ListPolicy {
     Clock(Clock<List>),
 }
 
-macro_rules! each {
-    ($self:expr, $policy:ident => $body:expr) => {
-        match $self {
-            ListPolicy::Lru($policy) => $body,
-            ListPolicy::Mru($policy) => $body,
-            ListPolicy::Fifo($policy) => $body,
-            ListPolicy::Clock($policy) => $body,
-        }
-    };
-}
+delegate!(ListPolicy { Lru, Mru, Fifo, Clock });
 
 impl ListPolicy {
     /// The names of these policies.
@@ -86,42 +78,5 @@ impl Spec {
     /// that left, or counts.
     pub fn remembers(&self) -> bool {
         !self.policy_name().is_some_and(|name| ListPolicy::NAMES.contains(&name))
-    }
-}
-
-impl Policy for ListPolicy {
-    #[inline]
-    fn hit(&mut self, links: &mut Links, handle: Handle) {
-        each!(self, policy => policy.hit(links, handle))
-    }
-
-    #[inline]
-    fn insert(&mut self, links: &mut Links, handle: Handle) {
-        each!(self, policy => policy.insert(links, handle))
-    }
-
-    fn place(&mut self, links: &mut Links, handle: Handle) {
-        each!(self, policy => policy.place(links, handle))
-    }
-
-    fn places_backwards(&self) -> bool {
-        each!(self, policy => policy.places_backwards())
-    }
-
-    #[inline]
-    fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
-        each!(self, policy => policy.evict(links, pinned))
-    }
-
-    fn remove(&mut self, links: &mut Links, handle: Handle) {
-        each!(self, policy => policy.remove(links, handle))
-    }
-
-    fn len(&self) -> u32 {
-        each!(self, policy => policy.len())
-    }
-
-    fn validate(&self, links: &Links) {
-        each!(self, policy => policy.validate(links))
     }
 }

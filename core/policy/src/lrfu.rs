@@ -21,6 +21,7 @@
 //! Default: `lambda=0.001`.
 
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 use crate::heap::Heap;
 use crate::parameters::parameters;
@@ -37,10 +38,24 @@ parameters! {
 
 /// A positive number: 2^exponent x mantissa, the mantissa from 1 to below 2. Comparisons follow the
 /// order of the fields.
-#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Weight {
     exponent: i64,
     mantissa: f64,
+}
+
+impl Eq for Weight {}
+
+impl Ord for Weight {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.exponent.cmp(&other.exponent).then(self.mantissa.total_cmp(&other.mantissa))
+    }
+}
+
+impl PartialOrd for Weight {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl Weight {

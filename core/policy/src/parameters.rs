@@ -16,8 +16,6 @@
 
 use core::fmt;
 
-use alloc::string::{String, ToString};
-
 /// What a policy can be told.
 pub trait Parameters: Copy + Default + fmt::Debug + PartialEq {
     /// One entry for each field, in order.
@@ -93,12 +91,6 @@ pub(crate) fn share_of(frames: u32, share: f64) -> u32 {
 /// `share` of `frames`, rounded down.
 pub(crate) fn part_of(frames: u32, share: f64) -> u32 {
     (f64::from(frames) * share) as u32
-}
-
-/// As text, for messages.
-pub(crate) fn keys_of(keys: &[Key]) -> String {
-    let names: alloc::vec::Vec<String> = keys.iter().map(|key| key.key.to_string()).collect();
-    names.join(" ")
 }
 
 macro_rules! parameters {

@@ -21,6 +21,79 @@ impl Default for PolicyName {
     }
 }
 
+/// Makes an enum of policies a policy: each verb goes to the one that is held.
+macro_rules! delegate {
+    ($enum:ident { $($name:ident),+ }) => {
+        impl Policy for $enum {
+            #[inline]
+            fn hit(&mut self, links: &mut Links, handle: Handle) {
+                match self { $( Self::$name(policy) => policy.hit(links, handle), )+ }
+            }
+
+            #[inline]
+            fn miss(&mut self, links: &mut Links, handle: Handle) {
+                match self { $( Self::$name(policy) => policy.miss(links, handle), )+ }
+            }
+
+            #[inline]
+            fn insert(&mut self, links: &mut Links, handle: Handle) {
+                match self { $( Self::$name(policy) => policy.insert(links, handle), )+ }
+            }
+
+            fn place(&mut self, links: &mut Links, handle: Handle) {
+                match self { $( Self::$name(policy) => policy.place(links, handle), )+ }
+            }
+
+            fn places_backwards(&self) -> bool {
+                match self { $( Self::$name(policy) => policy.places_backwards(), )+ }
+            }
+
+            #[inline]
+            fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
+                match self { $( Self::$name(policy) => policy.evict(links, pinned), )+ }
+            }
+
+            fn remove(&mut self, links: &mut Links, handle: Handle) {
+                match self { $( Self::$name(policy) => policy.remove(links, handle), )+ }
+            }
+
+            fn len(&self) -> u32 {
+                match self { $( Self::$name(policy) => policy.len(), )+ }
+            }
+
+            fn is_ghost(&self, links: &Links, handle: Handle) -> bool {
+                match self { $( Self::$name(policy) => policy.is_ghost(links, handle), )+ }
+            }
+
+            fn forgotten(&mut self) -> Option<Handle> {
+                match self { $( Self::$name(policy) => policy.forgotten(), )+ }
+            }
+
+            fn resize(&mut self, links: &mut Links, frames: u32) {
+                match self { $( Self::$name(policy) => policy.resize(links, frames), )+ }
+            }
+
+            fn reserve(&mut self, handles: u32) {
+                match self { $( Self::$name(policy) => policy.reserve(handles), )+ }
+            }
+
+            fn identify(&mut self, handle: Handle, identity: u32) {
+                match self { $( Self::$name(policy) => policy.identify(handle, identity), )+ }
+            }
+
+            #[inline]
+            fn prefetch(&self, links: &Links, handle: Handle) {
+                match self { $( Self::$name(policy) => policy.prefetch(links, handle), )+ }
+            }
+
+            fn validate(&self, links: &Links) {
+                match self { $( Self::$name(policy) => policy.validate(links), )+ }
+            }
+        }
+    };
+}
+pub(crate) use delegate;
+
 macro_rules! policies {
     ($($name:ident: $policy:ty,)+) => {
         /// A policy with its parameters: what `--policy` takes.
@@ -151,72 +224,7 @@ macro_rules! policies {
             }
         }
 
-        impl Policy for Replacement {
-            #[inline]
-            fn hit(&mut self, links: &mut Links, handle: Handle) {
-                match self { $( Self::$name(policy) => policy.hit(links, handle), )+ }
-            }
-
-            #[inline]
-            fn miss(&mut self, links: &mut Links, handle: Handle) {
-                match self { $( Self::$name(policy) => policy.miss(links, handle), )+ }
-            }
-
-            #[inline]
-            fn insert(&mut self, links: &mut Links, handle: Handle) {
-                match self { $( Self::$name(policy) => policy.insert(links, handle), )+ }
-            }
-
-            fn place(&mut self, links: &mut Links, handle: Handle) {
-                match self { $( Self::$name(policy) => policy.place(links, handle), )+ }
-            }
-
-            fn places_backwards(&self) -> bool {
-                match self { $( Self::$name(policy) => policy.places_backwards(), )+ }
-            }
-
-            #[inline]
-            fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
-                match self { $( Self::$name(policy) => policy.evict(links, pinned), )+ }
-            }
-
-            fn remove(&mut self, links: &mut Links, handle: Handle) {
-                match self { $( Self::$name(policy) => policy.remove(links, handle), )+ }
-            }
-
-            fn len(&self) -> u32 {
-                match self { $( Self::$name(policy) => policy.len(), )+ }
-            }
-
-            fn is_ghost(&self, links: &Links, handle: Handle) -> bool {
-                match self { $( Self::$name(policy) => policy.is_ghost(links, handle), )+ }
-            }
-
-            fn forgotten(&mut self) -> Option<Handle> {
-                match self { $( Self::$name(policy) => policy.forgotten(), )+ }
-            }
-
-            fn resize(&mut self, links: &mut Links, frames: u32) {
-                match self { $( Self::$name(policy) => policy.resize(links, frames), )+ }
-            }
-
-            fn reserve(&mut self, handles: u32) {
-                match self { $( Self::$name(policy) => policy.reserve(handles), )+ }
-            }
-
-            fn identify(&mut self, handle: Handle, identity: u32) {
-                match self { $( Self::$name(policy) => policy.identify(handle, identity), )+ }
-            }
-
-            #[inline]
-            fn prefetch(&self, links: &Links, handle: Handle) {
-                match self { $( Self::$name(policy) => policy.prefetch(links, handle), )+ }
-            }
-
-            fn validate(&self, links: &Links) {
-                match self { $( Self::$name(policy) => policy.validate(links), )+ }
-            }
-        }
+        delegate!(Replacement { $($name),+ });
     };
 }
 

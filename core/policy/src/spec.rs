@@ -7,11 +7,11 @@
 use core::fmt;
 use core::str::FromStr;
 
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::parameters::keys_of;
-use crate::{Key, Refused, Spec};
+use crate::{Key, PolicyName, Refused, Spec};
 
 /// What happens to a policy of unknown type: see [`Spec::with`].
 ///
@@ -50,6 +50,24 @@ pub struct Known {
     pub keys: &'static [Key],
 }
 
+impl Known {
+    fn refuses(&self, key: &str, value: &str, refused: Refused) -> SpecError {
+        let (policy, keys) = (self.name, self.keys.iter().map(|key| key.key).collect::<Vec<_>>().join(" "));
+        let problem = match refused {
+            Refused::Unknown if keys.is_empty() => {
+                format!("policy `{policy}` has no parameters, `{key}` was given")
+            }
+            Refused::Unknown => {
+                format!("policy `{policy}` has no parameter `{key}`, expected one of {keys}")
+            }
+            Refused::Value(range) => {
+                format!("`{value}` is no value of `{key}` of policy `{policy}`: expected {range}")
+            }
+        };
+        SpecError::Parameter { problem }
+    }
+}
+
 /// Other names for the same.
 const ALIASES: &[(&str, &str)] = &[("min", "opt"), ("belady", "opt"), ("min-bypass", "opt-bypass")];
 
@@ -69,22 +87,16 @@ impl FromStr for Spec {
             _ => name,
         };
         for pair in rest.split(',').filter(|pair| !pair.is_empty()) {
-            pairs.push(pair.split_once('=').ok_or_else(|| SpecError::NoValue { pair: pair.into() })?);
+            let wrong =
+                || SpecError::Parameter { problem: format!("`{pair}` is no parameter: expected key=value") };
+            pairs.push(pair.split_once('=').ok_or_else(wrong)?);
         }
-        let found = Self::all().into_iter().find(|known| known.name == name);
-        let known = found.ok_or_else(|| SpecError::UnknownPolicy { name: name.into() })?;
+        let all = Self::all();
+        let found = all.iter().find(|known| known.name == name);
+        let known = found.ok_or_else(|| SpecError::unknown(name, all.iter().map(|known| known.name)))?;
         let mut spec = known.spec;
         for (key, value) in pairs {
-            spec.set(key, value).map_err(|refused| match refused {
-                Refused::Unknown => SpecError::UnknownParameter {
-                    policy: known.name,
-                    key: key.into(),
-                    keys: keys_of(known.keys),
-                },
-                Refused::Value(range) => {
-                    SpecError::Value { policy: known.name, key: key.into(), value: value.into(), range }
-                }
-            })?;
+            spec.set(key, value).map_err(|refused| known.refuses(key, value, refused))?;
         }
         Ok(spec)
     }
@@ -114,9 +126,9 @@ impl fmt::Display for Spec {
         // `lru-k:k=3,..` is shown as `lru-3:..`.
         let Some(rest) = text.strip_prefix("lru-k") else { return f.pad(&text) };
         let short = match rest.strip_prefix(":k=").map(|rest| rest.split_once(',').unwrap_or((rest, ""))) {
-            Some((k, "")) => alloc::format!("lru-{k}"),
-            Some((k, rest)) => alloc::format!("lru-{k}:{rest}"),
-            None => alloc::format!("lru-2{rest}"),
+            Some((k, "")) => format!("lru-{k}"),
+            Some((k, rest)) => format!("lru-{k}:{rest}"),
+            None => format!("lru-2{rest}"),
         };
         f.pad(&short)
     }
@@ -132,6 +144,27 @@ impl fmt::Display for Shown {
     }
 }
 
+impl fmt::Display for PolicyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for PolicyName {
+    type Err = SpecError;
+
+    fn from_str(name: &str) -> Result<Self, SpecError> {
+        let found = Self::ALL.into_iter().find(|policy| policy.as_str() == name);
+        found.ok_or_else(|| SpecError::unknown(name, Self::ALL.iter().map(|policy| policy.as_str())))
+    }
+}
+
+impl From<PolicyName> for Spec {
+    fn from(name: PolicyName) -> Spec {
+        name.spec()
+    }
+}
+
 /// Why a text names no policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -140,51 +173,29 @@ pub enum SpecError {
     UnknownPolicy {
         /// The name.
         name: String,
+        /// Names that were possible, separated by spaces.
+        known: String,
     },
-    /// The policy has no such parameter.
-    UnknownParameter {
-        /// The policy.
-        policy: &'static str,
-        /// The word before the `=`.
-        key: String,
-        /// Keys that the policy has, separated by spaces.
-        keys: String,
+    /// The policy does not take what stands behind its name.
+    Parameter {
+        /// What is wrong, and what would have been taken.
+        problem: String,
     },
-    /// A parameter without `=value`.
-    NoValue {
-        /// What stands between the commas.
-        pair: String,
-    },
-    /// The value is no number or out of range.
-    Value {
-        /// The policy.
-        policy: &'static str,
-        /// The parameter.
-        key: String,
-        /// What was typed.
-        value: String,
-        /// What would have been taken.
-        range: &'static str,
-    },
+}
+
+impl SpecError {
+    fn unknown(name: &str, known: impl Iterator<Item = &'static str>) -> Self {
+        Self::UnknownPolicy { name: name.into(), known: known.collect::<Vec<_>>().join(" ") }
+    }
 }
 
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownPolicy { name } => {
-                write!(f, "unknown policy `{name}`, expected one of")?;
-                Spec::all().iter().try_for_each(|known| write!(f, " {}", known.name))
+            Self::UnknownPolicy { name, known } => {
+                write!(f, "unknown policy `{name}`, expected one of {known}")
             }
-            Self::UnknownParameter { policy, key, keys } if keys.is_empty() => {
-                write!(f, "policy `{policy}` has no parameters, `{key}` was given")
-            }
-            Self::UnknownParameter { policy, key, keys } => {
-                write!(f, "policy `{policy}` has no parameter `{key}`, expected one of {keys}")
-            }
-            Self::NoValue { pair } => write!(f, "`{pair}` is no parameter: expected key=value"),
-            Self::Value { policy, key, value, range } => {
-                write!(f, "`{value}` is no value of `{key}` of policy `{policy}`: expected {range}")
-            }
+            Self::Parameter { problem } => f.write_str(problem),
         }
     }
 }
@@ -204,9 +215,16 @@ mod tests {
             assert_eq!(all.iter().filter(|other| other.name == known.name).count(), 1, "{text}");
             assert!(!known.summary.is_empty(), "{text}");
             for key in known.keys {
-                let text = alloc::format!("{}:{}={}", known.name, key.key, key.default);
+                let text = format!("{}:{}={}", known.name, key.key, key.default);
                 assert_eq!(text.parse(), Ok(known.spec), "{text}");
             }
+        }
+    }
+
+    #[test]
+    fn names_round_trip() {
+        for policy in PolicyName::ALL {
+            assert_eq!(policy.to_string().parse(), Ok(policy));
         }
     }
 
@@ -221,6 +239,9 @@ mod tests {
     fn strangers_are_told_what_exists() {
         let error = |text: &str| text.parse::<Spec>().unwrap_err().to_string();
         assert!(error("LRU").starts_with("unknown policy `LRU`, expected one of "));
+        let names = PolicyName::ALL.map(PolicyName::as_str).join(" ");
+        let error_of_name = "LRU".parse::<PolicyName>().unwrap_err().to_string();
+        assert_eq!(error_of_name, format!("unknown policy `LRU`, expected one of {names}"));
         assert_eq!(error("lru:x=1"), "policy `lru` has no parameters, `x` was given");
         assert_eq!(error("lru:x"), "`x` is no parameter: expected key=value");
     }

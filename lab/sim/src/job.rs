@@ -261,7 +261,7 @@ fn what(text: &Text) -> Result<What, JobError> {
             let spec: Result<Spec, _> = policy.parse();
             spec.map(What::Policy).map_err(|error| {
                 let near = match &error {
-                    SpecError::UnknownPolicy { name } => {
+                    SpecError::UnknownPolicy { name, .. } => {
                         perhaps(name, Spec::all().iter().map(|known| known.name))
                     }
                     _ => String::new(),

@@ -2,7 +2,7 @@
 //!
 //! A format is a parser of lines or of records of fixed width. It knows nothing of files,
 //! compression, skipping or message places; it says what is [`Bad`], and [`Reader`](crate::Reader)
-//! says where.
+//! says where. Why these and no others: docs/decisions/0094-what-a-simulator-need-not-know.md.
 
 pub mod arc;
 pub mod blkparse;
@@ -14,10 +14,7 @@ pub mod lcs;
 pub mod lirs;
 pub mod msr;
 pub mod oracle_general;
-pub mod recorded;
-pub mod recorded_json;
 pub mod spc;
-pub mod strace;
 pub mod text;
 pub mod vscsi;
 
@@ -70,20 +67,12 @@ pub enum Format {
     HashIds,
     /// What blkparse prints.
     Blkparse,
-    /// What strace prints.
-    Strace,
-    /// Our own recorded traces.
-    Recorded,
-    /// Our own recorded traces as text.
-    RecordedJson,
     /// No file at all: a generator.
     Generated,
 }
 
 /// Name and one line for each, in the order in which a guess prefers them.
 const FORMATS: &[(Format, &str, &str)] = &[
-    (Format::Recorded, "recorded", "Pantler's own: owner, file, offset, length, read or write, time; binary"),
-    (Format::RecordedJson, "recorded-json", "the same as JSON lines"),
     (Format::Lcs, "lcs", "libCacheSim's binary records behind a header, versions 1 to 8"),
     (Format::Lirs, "lirs", "one block number per line; a line * is skipped"),
     (Format::Arc, "arc", "start count ignored ignored: count blocks from start"),
@@ -92,7 +81,6 @@ const FORMATS: &[(Format, &str, &str)] = &[
     (Format::Spc, "spc", "unit,sector,size,r|w,seconds (UMass, Storage Performance Council)"),
     (Format::CloudPhysics, "cloud-physics", "version,time,op,size,lbn"),
     (Format::Blkparse, "blkparse", "what blkparse prints"),
-    (Format::Strace, "strace", "what strace -f prints: files opened, read and written, by process"),
     (Format::Csv, "csv", "named columns, from the first line or --columns"),
     (Format::Vscsi, "vscsi", "binary records of 32 or 40 bytes (CloudPhysics)"),
     (Format::OracleGeneral, "oracle-general", "libCacheSim's binary records of 24 bytes"),
@@ -121,7 +109,7 @@ impl Format {
     /// the bytes, objects where the trace gives keys or sectors.
     pub fn default_unit(self) -> Unit {
         match self {
-            Format::Strace | Format::Blkparse | Format::Recorded | Format::RecordedJson => Unit::Block(4096),
+            Format::Blkparse => Unit::Block(4096),
             _ => Unit::Object,
         }
     }
@@ -134,8 +122,8 @@ impl Format {
 
     /// Whether it is made of records and not of lines.
     pub(crate) fn is_binary(self) -> bool {
-        use Format::{Keys32, Keys64, Lcs, OracleGeneral, Recorded, Vscsi};
-        matches!(self, Recorded | Lcs | Vscsi | OracleGeneral | Keys64 | Keys32)
+        use Format::{Keys32, Keys64, Lcs, OracleGeneral, Vscsi};
+        matches!(self, Lcs | Vscsi | OracleGeneral | Keys64 | Keys32)
     }
 
     /// Whether a line that is cut may look whole: as a shorter number.
@@ -176,11 +164,6 @@ pub trait Lines: Send {
     /// Whether requests are ranges of bytes, as far as the lines so far tell.
     fn has_ranges(&self) -> bool {
         true
-    }
-
-    /// Whether lines say that references are objects, whatever is usual for the format.
-    fn counts_objects(&self) -> bool {
-        false
     }
 }
 

@@ -2,7 +2,6 @@
 //!
 //! ```text
 //!   zipf:alpha=0.8,ids=1000000,requests=20000000,seed=1
-//!   eighty-twenty:ids=75514,requests=500000
 //!   phases:(loop:ids=100,requests=1000),(zipf:ids=500,requests=1000,first=100),repeat=3
 //!   mix:cscope=(loop:ids=1000,requests=8000),grep=(scan:ids=5000),burst=4
 //! ```
@@ -24,8 +23,6 @@ mod mix;
 mod parameters;
 mod phases;
 mod random;
-mod sequence;
-mod skewed;
 mod specification;
 mod stack_distance;
 mod two_pool;
@@ -33,8 +30,6 @@ mod zipf;
 
 pub use parameters::GENERATORS;
 pub use random::{Permutation, Random};
-pub use sequence::{ReadN, Scan};
-pub use skewed::Skewed;
 pub use specification::{Generator, Specification};
 pub use stack_distance::StackDistance;
 pub use two_pool::TwoPool;

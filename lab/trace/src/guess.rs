@@ -13,7 +13,7 @@ use crate::error::Bad;
 use crate::formats::csv::Csv;
 use crate::formats::text::without_mark;
 use crate::formats::{Format, Lines, arc, blkparse, cloud_physics, hash_ids, keys, lcs, lirs, msr};
-use crate::formats::{oracle_general, recorded, recorded_json, spc, strace, vscsi};
+use crate::formats::{oracle_general, spc, vscsi};
 use crate::input::{Input, SAMPLE_BYTES};
 use crate::names::Names;
 
@@ -51,9 +51,6 @@ pub fn guess(input: &mut Input) -> Result<Guess, TraceError> {
     };
     if sample.is_empty() {
         return Err(empty(path));
-    }
-    if sample.starts_with(&recorded::MAGIC) {
-        return Ok(Guess::sure(Format::Recorded));
     }
     if is_text(sample) {
         return text(sample).ok_or_else(|| unknown("text of no known trace format"));
@@ -163,9 +160,7 @@ fn text(sample: &[u8]) -> Option<Guess> {
         (Format::Msr, Box::<msr::Msr>::default()),
         (Format::Spc, Box::new(spc::Spc)),
         (Format::CloudPhysics, Box::new(cloud_physics::CloudPhysics)),
-        (Format::RecordedJson, Box::<recorded_json::RecordedJson>::default()),
         (Format::Blkparse, Box::<blkparse::Blkparse>::default()),
-        (Format::Strace, Box::<strace::Strace>::default()),
     ];
     if Csv::has_header(first) {
         candidates.push((Format::Csv, Box::new(Csv::new(None, None))));

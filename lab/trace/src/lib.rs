@@ -51,4 +51,4 @@ pub use prepared::{Block, NEVER, Prepared};
 pub use reader::{ReadOptions, Reader};
 pub use request::Request;
 pub use unit::Unit;
-pub use writer::{Content, WriteFormat, Writer};
+pub use writer::{Content, Writer};

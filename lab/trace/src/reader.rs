@@ -19,7 +19,7 @@ use crate::error::{Bad, Place};
 use crate::formats::csv::{Columns, Csv};
 use crate::formats::{Format, Lines, Records};
 use crate::formats::{arc, blkparse, cloud_physics, hash_ids, keys, lcs, lirs, msr, oracle_general};
-use crate::formats::{recorded, recorded_json, spc, strace, text, vscsi};
+use crate::formats::{spc, text, vscsi};
 use crate::guess::{self, Guess};
 use crate::input::{Input, LINE_BYTES_MAX, SAMPLE_BYTES};
 use crate::names::Names;
@@ -63,7 +63,6 @@ pub struct Reader {
 enum Parser {
     Lines(Box<dyn Lines>),
     Records(Box<dyn Records>),
-    Recorded(Box<recorded::Recorded>),
 }
 
 /// A place and what is wrong there.
@@ -136,24 +135,18 @@ impl Reader {
         match &self.parser {
             Parser::Lines(parser) => parser.has_ranges() && self.format().has_ranges(),
             Parser::Records(_) => self.format().has_ranges(),
-            Parser::Recorded(parser) => parser.has_ranges(),
         }
     }
 
     /// What a reference is by default. Known once the first batch was read.
     pub fn default_unit(&self) -> Unit {
-        let objects = match &self.parser {
-            Parser::Lines(parser) => parser.counts_objects(),
-            Parser::Records(_) => false,
-            Parser::Recorded(parser) => parser.counts_objects(),
-        };
-        if self.has_ranges() && !objects { self.format().default_unit() } else { Unit::Object }
+        if self.has_ranges() { self.format().default_unit() } else { Unit::Object }
     }
 
     /// Requests in the file, where its length tells.
     pub fn requests_expected(&self) -> Option<u64> {
         match &self.parser {
-            Parser::Lines(_) | Parser::Recorded(_) => None,
+            Parser::Lines(_) => None,
             Parser::Records(parser) => Some(self.input.content_bytes()? / parser.width() as u64),
         }
     }
@@ -200,7 +193,6 @@ impl Reader {
             let result = match &mut self.parser {
                 Parser::Lines(_) => self.lines(batch),
                 Parser::Records(_) => self.records(batch),
-                Parser::Recorded(_) => self.recorded(batch),
             };
             if let Err((place, bad)) = result? {
                 self.bad(place, bad)?;
@@ -307,31 +299,6 @@ impl Reader {
         Ok(Ok(()))
     }
 
-    /// Parses records of our own form. Behind a bad one nothing can be told apart: it is the last.
-    fn recorded(&mut self, batch: &mut Vec<Request>) -> Result<Result<(), BadPlace>, TraceError> {
-        let Parser::Recorded(parser) = &mut self.parser else { unreachable!("asked for recorded ones") };
-        while batch.len() < BATCH_RECORDS {
-            let place = Place::Byte(self.input.offset());
-            let bytes = self.input.peek(recorded::RECORD_BYTES_MAX)?;
-            let result = if bytes.is_empty() {
-                self.ended = true;
-                let cut = || Bad::number("the end of the file", "the end of the trace; the file is cut");
-                if parser.has_ended() { Ok(0) } else { Err(cut()) }
-            } else {
-                parser.record(bytes, &mut self.names, batch)
-            };
-            match result {
-                Ok(_) if self.ended => break,
-                Ok(taken) => self.input.skip(taken),
-                Err(bad) => {
-                    self.ended = true;
-                    return Ok(Err((place, bad)));
-                }
-            }
-        }
-        Ok(Ok(()))
-    }
-
     /// Counts a bad line or record, or fails with it.
     fn bad(&mut self, place: Place, bad: Bad) -> Result<(), TraceError> {
         let error = TraceError::Bad { path: self.input.path().to_owned(), place, bad };
@@ -376,16 +343,6 @@ fn parser(input: &mut Input, format: Format, options: &ReadOptions) -> Result<Pa
         Format::CloudPhysics => lines(Box::new(cloud_physics::CloudPhysics)),
         Format::HashIds => lines(Box::new(hash_ids::HashIds)),
         Format::Blkparse => lines(Box::<blkparse::Blkparse>::default()),
-        Format::Strace => lines(Box::<strace::Strace>::default()),
-        Format::RecordedJson => lines(Box::<recorded_json::RecordedJson>::default()),
-        Format::Recorded => {
-            let parser = recorded::Recorded::of(input.peek(recorded::HEADER_BYTES)?).map_err(|bad| {
-                let place = Place::Byte(0);
-                TraceError::Bad { path: input.path().to_owned(), place, bad }
-            })?;
-            input.skip(recorded::HEADER_BYTES);
-            Ok(Parser::Recorded(Box::new(parser)))
-        }
         Format::OracleGeneral => records(Box::new(oracle_general::OracleGeneral)),
         Format::Vscsi => {
             let sample = input.peek(SAMPLE_BYTES)?;

@@ -338,12 +338,7 @@ fn what_is_no_trace_is_told_so() {
         b"<html>\n<p>1</p>\n",
     ] {
         let message = refused(bytes, &options(None));
-        assert!(
-            message.contains(
-                "of no known trace format: --format names one of recorded, recorded-json, lcs, lirs"
-            ),
-            "{message}"
-        );
+        assert!(message.contains("of no known trace format: --format names one of lcs, lirs"), "{message}");
     }
     assert!(refused(b"*\n*\n", &options(Some(Format::Lirs))).contains("no request in it as lirs"));
 }
@@ -359,7 +354,7 @@ fn a_named_format_is_not_believed_of_something_else() {
     }
     let prose = "# A trace\n\nThis file says what is in the others.\n";
     let binary = [Format::OracleGeneral, Format::Vscsi, Format::Lcs, Format::Keys32, Format::Keys64];
-    for format in binary.into_iter().chain([Format::Recorded]) {
+    for format in binary {
         for skip_bad_lines in [false, true] {
             let options = ReadOptions { skip_bad_lines, ..options(Some(format)) };
             assert_eq!(
@@ -373,13 +368,18 @@ fn a_named_format_is_not_believed_of_something_else() {
                 "sample: byte 0: \"# A trace\": expected {format}, and this is text of no known trace format: "
             );
             assert!(message.starts_with(&expected), "{message}");
-            assert!(message.ends_with("--format names one of recorded-json, lirs, arc, hash-ids, msr, spc, cloud-physics, blkparse, strace, csv"), "{message}");
+            assert!(
+                message.ends_with(
+                    "--format names one of lirs, arc, hash-ids, msr, spc, cloud-physics, blkparse, csv"
+                ),
+                "{message}"
+            );
         }
     }
     let oracle: Vec<u8> =
         (0..20).flat_map(|at| oracle_general_record(at, u64::from(at) % 7, 1, -1)).collect();
     let text = [Format::Lirs, Format::Arc, Format::Csv, Format::Msr, Format::Spc, Format::CloudPhysics];
-    for format in text.into_iter().chain([Format::HashIds, Format::Strace, Format::Blkparse]) {
+    for format in text.into_iter().chain([Format::HashIds, Format::Blkparse]) {
         let message = refused(&oracle, &options(Some(format)));
         assert!(message.starts_with("sample: byte 0: \""), "{message}");
         let expected = format!(
@@ -466,107 +466,4 @@ fn blkparse() {
         let message = refused(bad.as_bytes(), &options(Some(Format::Blkparse)));
         assert!(message.starts_with("sample: line 1: "), "{message}");
     }
-}
-
-/// What of a trace by strace matters: owner, file by name, offset, length, write.
-fn followed(text: &str) -> Vec<(String, String, u64, u32, bool)> {
-    let (requests, reader) = guessed(text.as_bytes(), Format::Strace);
-    let name = |names: &[String], number: u32| names[number as usize].clone();
-    let seen = requests.iter().map(|r| {
-        (name(reader.owner_names(), r.owner), name(reader.file_names(), r.file), r.offset, r.length, r.write)
-    });
-    seen.collect()
-}
-
-fn step(owner: &str, file: &str, offset: u64, length: u32, write: bool) -> (String, String, u64, u32, bool) {
-    (owner.to_owned(), file.to_owned(), offset, length, write)
-}
-
-#[test]
-fn strace_of_one_process() {
-    let text = r#"execve("/bin/x", ["x"], 0x7ffd /* 20 vars */) = 0
-openat(AT_FDCWD, "data", O_RDONLY|O_CLOEXEC) = 3
-read(3, "abc) = 7", 1"..., 4096)       = 4096
-read(3, "", 4096)                       = 100
-read(3, "", 4096)                       = 0
-lseek(3, 8192, SEEK_SET)                = 8192
-dup(3)                                  = 4
-read(4, "x"..., 10)                     = 10
-read(3, "x"..., 10)                     = 10
-pread64(3, "x"..., 512, 65536)          = 512
-read(3, 0x7ffe, 10)                     = -1 EINTR (Interrupted system call)
-close(3)                                = 0
-read(4, "x"..., 10)                     = 10
-write(1, "hello\n", 6)                 = 6
-chdir("/tmp")                           = 0
-open("out", O_WRONLY|O_CREAT, 0644)     = 3
-write(3, "x"..., 5)                     = 5
-writev(3, [{iov_base="a, b", iov_len=4}], 1) = 4
---- SIGCHLD {si_signo=SIGCHLD} ---
-read(9</etc/passwd>, "x"..., 7)         = 7
-read(8<pipe:[44]>, "x"..., 7)           = 7
-exit_group(0)                           = ?
-+++ exited with 0 +++
-"#;
-    let expected = [
-        step("0", "data", 0, 4096, false),
-        step("0", "data", 4096, 100, false),
-        step("0", "data", 8192, 10, false),
-        step("0", "data", 8202, 10, false),
-        step("0", "data", 65_536, 512, false),
-        step("0", "data", 8212, 10, false),
-        step("0", "/tmp/out", 0, 5, true),
-        step("0", "/tmp/out", 5, 4, true),
-        step("0", "/etc/passwd", 0, 7, false),
-    ];
-    assert_eq!(followed(text), expected);
-}
-
-/// Each child has a copy of its parent's directory: a short file must not become a large amount of
-/// memory.
-#[test]
-fn strace_of_deep_directories() {
-    let mut text = format!("1 chdir(\"/{}\") = 0\n", "a/".repeat(100_000));
-    text += "1 openat(AT_FDCWD, \"/f\", O_RDONLY) = 3\n1 read(3, \"\", 10) = 10\n";
-    for child in 2..1000 {
-        text += &format!("1 fork() = {child}\n");
-    }
-    let message = refused(text.as_bytes(), &options(Some(Format::Strace)));
-    assert!(message.contains("at most 16 MiB of working directories"), "{message}");
-}
-
-#[test]
-fn strace_of_several() {
-    let text = r#"10  1700000000.000001 openat(AT_FDCWD, "/d", O_RDONLY) = 3
-10  1700000000.000002 openat(AT_FDCWD, "/e", O_RDONLY|O_CLOEXEC) = 4
-10  1700000000.000003 clone(child_stack=NULL, flags=CLONE_CHILD_SETTID|SIGCHLD <unfinished ...>
-11  1700000000.000004 read(3, "x"..., 100) = 100
-10  1700000000.000005 <... clone resumed>, child_tidptr=0x7f) = 11
-10  1700000000.000006 read(3,  <unfinished ...>
-11  1700000000.000007 execve("/bin/y", ["y"], 0x7f /* 1 var */) = 0
-11  1700000000.000008 read(4, "x"..., 100) = 100
-10  1700000000.000009 <... read resumed>"x"..., 100) = 100
-10  1700000000.000010 clone(flags=CLONE_VM|CLONE_FILES|CLONE_THREAD) = 12
-12  1700000000.000011 lseek(4, 1000, SEEK_SET) = 1000
-12  1700000000.000012 close(3) = 0
-10  1700000000.000013 read(3, "x"..., 100) = 100
-10  1700000000.000014 read(4, "x"..., 100) = 100
-12  1700000000.000015 read(4, "x"..., 100) = 100
-11  1700000000.000016 read(3, "x"..., 100) = 100
-11  1700000000.000017 +++ exited with 0 +++
-"#;
-    // The child reads on where its parent's position is; a thread is its process; what execve
-    // closes is closed.
-    let expected = [
-        step("11", "/d", 0, 100, false),
-        step("10", "/d", 100, 100, false),
-        step("10", "/e", 1000, 100, false),
-        step("10", "/e", 1100, 100, false),
-        step("11", "/d", 200, 100, false),
-    ];
-    assert_eq!(followed(text), expected);
-    let (requests, _) = read(text.as_bytes(), &options(None)).unwrap();
-    assert_eq!(requests[0].time_ns, Some(1_700_000_000_000_004_000));
-    let message = refused(b"read(3\n", &options(Some(Format::Strace)));
-    assert!(message.starts_with("sample: line 1: \"read(3\": expected a system call"), "{message}");
 }

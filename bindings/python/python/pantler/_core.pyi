@@ -84,7 +84,7 @@ class Trace:
         Raises ValueError for a line that is no job, or about another trace.
         """
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the trace as a recorded one: a file that :meth:`open` and ``pantler sim`` read.
+        """Writes the trace as CSV: a file that :meth:`open` and ``pantler sim`` read.
 
         Raises OSError.
         """

@@ -25,7 +25,7 @@ const COLD_HAND: usize = 1;
 const TEST_HAND: usize = 2;
 
 struct ClockPro {
-    shares: (f64, f64),
+    share: f64,
     ghost_share: f64,
     frames: usize,
     target: usize,
@@ -36,9 +36,9 @@ struct ClockPro {
 }
 
 impl ClockPro {
-    fn new(frames: u32, shares: (f64, f64), ghost_share: f64) -> Self {
+    fn new(frames: u32, share: f64, ghost_share: f64) -> Self {
         let mut twin = Self {
-            shares,
+            share,
             ghost_share,
             frames: frames as usize,
             target: 0,
@@ -46,17 +46,15 @@ impl ClockPro {
             hands: [None; 3],
             last: None,
         };
-        twin.set_target(0);
+        twin.set_target();
         twin
     }
 
-    fn set_target(&mut self, target: isize) {
-        let bound = |share: f64| match self.frames {
+    fn set_target(&mut self) {
+        self.target = match self.frames {
             1 | 2 => 1,
-            frames => ((frames as f64 * share) as usize).clamp(2, frames - 1),
+            frames => ((frames as f64 * self.share) as usize).clamp(2, frames - 1),
         };
-        let (min, max) = (bound(self.shares.0), bound(self.shares.1));
-        self.target = target.clamp(min as isize, max.max(min) as isize) as usize;
     }
 
     fn count(&self, kind: Kind) -> usize {
@@ -101,10 +99,7 @@ impl ClockPro {
         let at = self.position(TEST_HAND);
         self.advance(TEST_HAND);
         match self.pages[at].kind {
-            Ghost => {
-                self.take(at);
-                self.set_target(self.target as isize - 1);
-            }
+            Ghost => drop(self.take(at)),
             Cold => {
                 self.pages[at].test = false;
                 self.pages[at].bit = false;
@@ -175,7 +170,6 @@ impl Twin for ClockPro {
     fn insert(&mut self, handle: Handle) {
         self.last = Some(handle);
         if self.find(handle).is_some() {
-            self.set_target(self.target as isize + 1);
             if self.promote(handle) {
                 return;
             }
@@ -226,7 +220,7 @@ impl Twin for ClockPro {
 
     fn resize(&mut self, frames: u32) {
         self.frames = frames as usize;
-        self.set_target(self.target as isize);
+        self.set_target();
         while self.count(Hot) > self.hot_max() {
             self.hot_hand(None);
         }
@@ -244,6 +238,6 @@ impl Twin for ClockPro {
 
 #[test]
 fn clock_pro() {
-    check("clock-pro", |frames| ClockPro::new(frames, (0.05, 0.05), 1.0));
-    check("clock-pro:max=0.9,ghosts=0.5", |frames| ClockPro::new(frames, (0.05, 0.9), 0.5));
+    check("clock-pro", |frames| ClockPro::new(frames, 0.05, 1.0));
+    check("clock-pro:cold=0.4,ghosts=0.5", |frames| ClockPro::new(frames, 0.4, 0.5));
 }

@@ -20,7 +20,6 @@
 //! Fields may be quoted as in RFC 4180, but a line break ends a line even between quotes.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::str::FromStr;
 
 use super::{Lines, OBJECTS_MAX, SECTOR_BYTES, text};
@@ -89,19 +88,12 @@ impl Meaning {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Columns {
     entries: Vec<(Meaning, Where)>,
-    text: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Where {
     Position(usize),
     Header(String),
-}
-
-impl fmt::Display for Columns {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
 }
 
 impl FromStr for Columns {
@@ -135,7 +127,7 @@ impl FromStr for Columns {
         if !entries.iter().any(|(meaning, _)| names_block(*meaning)) {
             return Err(refuse(list));
         }
-        Ok(Columns { entries, text: list.to_owned() })
+        Ok(Columns { entries })
     }
 }
 

@@ -6,16 +6,10 @@ use crate::{TraceError, nearest, perhaps};
 /// Names with their parameters and one line about each, for help texts.
 pub const GENERATORS: &[(&str, &str, &str)] = &[
     ("zipf", "ids, requests, alpha=1, order=rank|shuffled, seed=1", "rank k as often as k^-alpha"),
-    (
-        "eighty-twenty",
-        "ids, requests, references=0.8, of=0.2, order=rank|shuffled, seed=1",
-        "a share of the references to a share of the blocks, at every scale (SA-W2R)",
-    ),
     ("uniform", "ids, requests, seed=1", "every block as often"),
     ("loop", "ids, requests", "blocks in order, over and over"),
     ("scan", "ids", "blocks in order, once"),
     ("two-pool", "requests, small=100, large=10000, seed=1", "from a small and a large pool in turn (LRU-K)"),
-    ("read-n", "ids, requests, rounds=5", "blocks in order `rounds` times, then the next ones (ReadN)"),
     (
         "stack-distance",
         "ids, requests, alpha=1, seed=1",

@@ -1,11 +1,10 @@
 //! A generated trace as a line of text, checked.
 
-use std::fmt;
 use std::str::FromStr;
 
 use super::mix::{self, Process};
 use super::parameters::{GENERATORS, Parameters};
-use super::{Permutation, Random, ReadN, Reference, Scan, Skewed, StackDistance, TwoPool, Zipf, phases};
+use super::{Permutation, Random, Reference, StackDistance, TwoPool, Zipf, phases};
 use crate::{Block, Prepared, PreparedBuilder, TraceError, Unit, perhaps};
 
 /// Most references: positions in a prepared trace are `u32`, and the highest means *never*.
@@ -23,12 +22,10 @@ const DEPTH_MAX: u32 = 8;
 #[expect(missing_docs, reason = "GENERATORS describes them")]
 pub enum Generator {
     Zipf { ids: u64, alpha: f64, shuffled: bool, seed: u64 },
-    EightyTwenty { ids: u64, references: f64, of: f64, shuffled: bool, seed: u64 },
     Uniform { ids: u64, seed: u64 },
     Loop { ids: u64 },
     Scan,
     TwoPool { small: u64, large: u64, seed: u64 },
-    ReadN { ids: u64, rounds: u64 },
     StackDistance { ids: u32, alpha: f64, seed: u64 },
     Phases { parts: Vec<Specification>, repeat: u64 },
     Mix { processes: Vec<Process>, burst: u64, seed: u64 },
@@ -98,22 +95,16 @@ impl Specification {
                 let order = order(*shuffled, *ids, *seed);
                 Box::new((0..most).map(move |_| plain(placed(&order, law.draw(&mut random)))))
             }
-            Generator::EightyTwenty { ids, references, of, shuffled, seed } => {
-                let (law, mut random) = (Skewed::new(*ids, *references, *of), Random::new(*seed));
-                let order = order(*shuffled, *ids, *seed);
-                Box::new((0..most).map(move |_| plain(placed(&order, law.draw(&mut random)))))
-            }
             Generator::Uniform { ids, seed } => {
                 let (ids, mut random) = (*ids, Random::new(*seed));
                 Box::new((0..most).map(move |_| plain(random.below(ids))))
             }
-            Generator::Loop { ids } => Box::new(Scan::new(*ids).take(most).map(plain)),
+            Generator::Loop { ids } => Box::new((0..*ids).cycle().take(most).map(plain)),
             Generator::Scan => Box::new((0..self.requests).map(plain)),
             Generator::TwoPool { small, large, seed } => {
                 let (mut pools, mut random) = (TwoPool::new(*small, *large), Random::new(*seed));
                 Box::new((0..most).map(move |_| plain(pools.draw(&mut random))))
             }
-            Generator::ReadN { ids, rounds } => Box::new(ReadN::new(*ids, *rounds).take(most).map(plain)),
             Generator::StackDistance { ids, alpha, seed } => {
                 let (mut stack, mut random) = (StackDistance::new(*ids, *alpha), Random::new(*seed));
                 Box::new((0..most).map(move |_| plain(stack.draw(&mut random))))
@@ -171,12 +162,6 @@ impl Specification {
                 let (ids, shuffled, seed) = (ids(given)?, shuffled(given)?, seed(given)?);
                 (Generator::Zipf { ids, alpha, shuffled, seed }, requests(given)?)
             }
-            "eighty-twenty" => {
-                let references = given.decimal("references", 0.8, 0.001..=0.999)?;
-                let of = given.decimal("of", 0.2, 0.001..=0.999)?;
-                let (ids, shuffled, seed) = (ids(given)?, shuffled(given)?, seed(given)?);
-                (Generator::EightyTwenty { ids, references, of, shuffled, seed }, requests(given)?)
-            }
             "uniform" => (Generator::Uniform { ids: ids(given)?, seed: seed(given)? }, requests(given)?),
             "loop" => (Generator::Loop { ids: ids(given)? }, requests(given)?),
             "scan" => (Generator::Scan, given.number("ids", None, 0..=REQUESTS_MAX)?),
@@ -184,10 +169,6 @@ impl Specification {
                 let small = given.number("small", Some(100), 1..=IDS_MAX)?;
                 let large = given.number("large", Some(10_000), 1..=IDS_MAX)?;
                 (Generator::TwoPool { small, large, seed: seed(given)? }, requests(given)?)
-            }
-            "read-n" => {
-                let rounds = given.number("rounds", Some(5), 1..=REQUESTS_MAX)?;
-                (Generator::ReadN { ids: ids(given)?, rounds }, requests(given)?)
             }
             "stack-distance" => {
                 let ids = given.number("ids", None, 1..=STACK_IDS_MAX)? as u32;
@@ -266,54 +247,6 @@ impl FromStr for Specification {
 
     fn from_str(text: &str) -> Result<Self, TraceError> {
         Specification::parse(text.trim(), 0)
-    }
-}
-
-impl fmt::Display for Specification {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let order = |shuffled: &bool| if *shuffled { "shuffled" } else { "rank" };
-        let requests = self.requests;
-        match &self.generator {
-            Generator::Zipf { ids, alpha, shuffled, seed } => {
-                let order = order(shuffled);
-                write!(f, "zipf:alpha={alpha},ids={ids},requests={requests},order={order},seed={seed}")?;
-            }
-            Generator::EightyTwenty { ids, references, of, shuffled, seed } => {
-                let order = order(shuffled);
-                write!(f, "eighty-twenty:references={references},of={of},ids={ids},requests={requests}")?;
-                write!(f, ",order={order},seed={seed}")?;
-            }
-            Generator::Uniform { ids, seed } => {
-                write!(f, "uniform:ids={ids},requests={requests},seed={seed}")?;
-            }
-            Generator::Loop { ids } => write!(f, "loop:ids={ids},requests={requests}")?,
-            Generator::Scan => write!(f, "scan:ids={requests}")?,
-            Generator::TwoPool { small, large, seed } => {
-                write!(f, "two-pool:small={small},large={large},requests={requests},seed={seed}")?;
-            }
-            Generator::ReadN { ids, rounds } => {
-                write!(f, "read-n:ids={ids},rounds={rounds},requests={requests}")?;
-            }
-            Generator::StackDistance { ids, alpha, seed } => {
-                write!(f, "stack-distance:ids={ids},alpha={alpha},requests={requests},seed={seed}")?;
-            }
-            Generator::Phases { parts, repeat } => {
-                f.write_str("phases:")?;
-                for part in parts {
-                    write!(f, "({part}),")?;
-                }
-                write!(f, "repeat={repeat}")?;
-            }
-            Generator::Mix { processes, burst, seed } => {
-                f.write_str("mix:")?;
-                for Process { name, specification } in processes {
-                    write!(f, "{name}=({specification}),")?;
-                }
-                write!(f, "burst={burst},")?;
-                if *seed == 0 { f.write_str("turns=round")? } else { write!(f, "seed={seed}")? }
-            }
-        }
-        if self.first > 0 { write!(f, ",first={}", self.first) } else { Ok(()) }
     }
 }
 

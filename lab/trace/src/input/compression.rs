@@ -51,16 +51,10 @@ impl Compression {
         let source = BufReader::with_capacity(64 << 10, source);
         match self {
             Compression::Gzip => Box::new(MultiGzDecoder::new(source)),
-            Compression::Zstd => Box::new(Zstd {
-                source,
-                decoder: FrameDecoder::new(),
-                within: false,
-                before: 0,
-                failure: None,
-            }),
+            Compression::Zstd => Box::new(Zstd { source, decoder: FrameDecoder::new(), within: false }),
             Compression::Xz => {
                 let stream = XzStream::new_mem_limit(true, XZ_MEMORY_KIB);
-                Box::new(Xz { source, stream, taken: 0, ended: false })
+                Box::new(Xz { source, stream, ended: false })
             }
         }
     }
@@ -71,16 +65,7 @@ struct Zstd<R> {
     source: R,
     decoder: FrameDecoder,
     within: bool,
-    /// Compressed bytes of the frames before.
-    before: u64,
-    /// What ended the frame too early, told once all that came before is read.
-    failure: Option<io::Error>,
 }
-
-/// Bytes before the content of a frame that is skipped: magic and length.
-const SKIPPED_HEADER_BYTES: u64 = 8;
-/// The last block of a frame, empty, and a checksum.
-const END_OF_FRAME: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];
 
 impl<R: BufRead> Zstd<R> {
     /// Starts the next frame; false at the end. Skippable frames are passed over.
@@ -92,47 +77,19 @@ impl<R: BufRead> Zstd<R> {
                     length,
                     ..
                 })) => {
-                    let skipped =
-                        io::copy(&mut self.source.by_ref().take(u64::from(length)), &mut io::sink())?;
-                    if skipped < u64::from(length) {
+                    let length = u64::from(length);
+                    if io::copy(&mut self.source.by_ref().take(length), &mut io::sink())? < length {
                         return Err(ErrorKind::UnexpectedEof.into());
                     }
-                    self.before += SKIPPED_HEADER_BYTES + skipped;
                 }
-                Err(_) => {
-                    let text = format!("no frame begins at byte {} of the file", self.before);
-                    return Err(io::Error::new(ErrorKind::InvalidData, text));
-                }
+                Err(error) => return Err(io::Error::new(ErrorKind::InvalidData, error)),
             }
         }
         Ok(false)
     }
 
-    /// Decodes a block. The decoder keeps back what later blocks may refer to, so where none can
-    /// follow the frame is ended for it: all that came before the failure comes out, and then the
-    /// failure.
-    fn decode_block(&mut self) {
-        let strategy = BlockDecodingStrategy::UptoBlocks(1);
-        if self.decoder.decode_blocks(&mut self.source, strategy).is_ok() {
-            return;
-        }
-        let (block, byte) =
-            (self.decoder.blocks_decoded(), self.before + self.decoder.bytes_read_from_source());
-        let text = format!("block {block} of the frame is bad, about byte {byte} of the file");
-        self.failure = Some(io::Error::new(ErrorKind::InvalidData, text));
-        // It cannot fail: these bytes are a block.
-        let _ = self.decoder.decode_blocks(&END_OF_FRAME[..], BlockDecodingStrategy::UptoBlocks(1));
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        if let Some(failure) = self.failure.take() {
-            return Err(failure);
-        }
-        self.within = false;
-        self.before += self.decoder.bytes_read_from_source();
-        let (written, found) =
-            (self.decoder.get_checksum_from_data(), self.decoder.get_calculated_checksum());
-        match (written, found) {
+    fn check_sum(&self) -> io::Result<()> {
+        match (self.decoder.get_checksum_from_data(), self.decoder.get_calculated_checksum()) {
             (Some(written), Some(found)) if written != found => {
                 let text = format!("checksum {found:08x}, but {written:08x} was written");
                 Err(io::Error::new(ErrorKind::InvalidData, text))
@@ -150,14 +107,17 @@ impl<R: BufRead> Read for Zstd<R> {
             }
             self.within = true;
             if self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
-                self.decode_block();
+                let one = BlockDecodingStrategy::UptoBlocks(1);
+                let decoded = self.decoder.decode_blocks(&mut self.source, one);
+                decoded.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
             }
             let read = self.decoder.read(buffer)?;
             if read > 0 || buffer.is_empty() {
                 return Ok(read);
             }
             if self.decoder.is_finished() {
-                self.finish()?;
+                self.check_sum()?;
+                self.within = false;
             }
         }
     }
@@ -167,34 +127,22 @@ impl<R: BufRead> Read for Zstd<R> {
 struct Xz<R> {
     source: R,
     stream: XzStream,
-    /// Compressed bytes so far.
-    taken: u64,
     ended: bool,
 }
-
-/// Bytes taken from an xz stream at once: what came out of a step that fails is lost with it, so
-/// steps are short.
-const XZ_STEP_BYTES: usize = 512;
 
 impl<R: BufRead> Read for Xz<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while !self.ended && !buffer.is_empty() {
             let input = self.source.fill_buf()?;
             let action = if input.is_empty() { Action::Finish } else { Action::Run };
-            let input = &input[..input.len().min(XZ_STEP_BYTES)];
-            let step = self.stream.process(input, buffer, action).map_err(|error| {
-                let text = format!("{error}, behind byte {} of the file", self.taken);
-                io::Error::new(error.kind(), text)
-            })?;
+            let step = self.stream.process(input, buffer, action)?;
             self.source.consume(step.bytes_consumed);
-            self.taken += step.bytes_consumed as u64;
             self.ended = step.status == Status::StreamEnd;
             if step.bytes_produced > 0 {
                 return Ok(step.bytes_produced);
             }
             if action == Action::Finish && step.bytes_consumed == 0 && !self.ended {
-                let text = format!("its {} bytes are no whole stream", self.taken);
-                return Err(io::Error::new(ErrorKind::UnexpectedEof, text));
+                return Err(ErrorKind::UnexpectedEof.into());
             }
         }
         Ok(0)

@@ -119,22 +119,6 @@ fn what_is_damaged_is_an_error() {
     }
 }
 
-/// The decoder loses what came out of the step that fails, so the place in the content is a lower
-/// bound; the place in the file is right to one step.
-#[test]
-fn damage_in_xz_is_named_by_its_place_in_the_file() {
-    let text = text();
-    let whole = xz(&text);
-    let at = whole.len() / 2;
-    let mut damaged = whole.clone();
-    damaged[at] ^= 0x10;
-    let Err(TraceError::Damaged { byte, source, .. }) = lines(&damaged) else { panic!("damage is found") };
-    let said = source.to_string();
-    let place: usize = said.split("behind byte ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
-    assert!(place + 512 >= at && place <= whole.len(), "{said}, damaged at {at}");
-    assert!(byte < text.len() as u64 && byte > 0, "{byte}");
-}
-
 #[test]
 fn what_expands_without_end_is_refused() {
     // A megabyte of zeros as one gzip member, over and over: more than EXPANSION_FREE_BYTES at

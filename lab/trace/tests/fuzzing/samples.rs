@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use pantler_trace::{Content, Format, Request, WriteFormat, Writer};
+use pantler_trace::Format;
 
 use crate::targets::Target;
 
@@ -28,10 +28,8 @@ pub fn of(target: Target) -> Vec<Vec<u8>> {
         ]),
         Target::Specification => texts(&[
             "zipf:alpha=0.8,ids=1000,requests=50,seed=1,order=shuffled,first=9",
-            "eighty-twenty:ids=75514,requests=50,references=0.7,of=0.3",
             "uniform:ids=9,requests=50",
             "two-pool:requests=50,small=3,large=9",
-            "read-n:ids=9,requests=50,rounds=2",
             "stack-distance:ids=99,requests=50,alpha=1.1",
             "phases:(loop:ids=9,requests=50),(scan:ids=9),repeat=3",
             "mix:a=(loop:ids=9,requests=50),b=(phases:(scan:ids=9)),burst=3,turns=round",
@@ -57,23 +55,17 @@ fn of_format(format: Format) -> Vec<Vec<u8>> {
             b"colour;time_ms;LBN;size;op\nred;1.5;8;4096;w\nred;2;9;512;r\n".to_vec(),
             b"id,size\nabc,5\nabd,6\nabc,5\n".to_vec(),
         ],
-        Format::Msr => text("128166372003061629,hm,1,Read,383496192,32768,413\n128166372013061629,hm,0,Write,0,512,61\n"),
+        Format::Msr => {
+            text("128166372003061629,hm,1,Read,383496192,32768,413\n128166372013061629,hm,0,Write,0,512,61\n")
+        }
         Format::Spc => text("0,20941264,8192,W,0.551706\n1,3436288,15872,r,1.011732,extra\n"),
-        Format::CloudPhysics => text("version,time,op,size,lbn\n1,5633898,2a,512,42932745\n1,5633899,28,4096,42936149\n"),
+        Format::CloudPhysics => {
+            text("version,time,op,size,lbn\n1,5633898,2a,512,42932745\n1,5633899,28,4096,42936149\n")
+        }
         Format::HashIds => text("{\"timestamp\": 3, \"hash_ids\": [0, 5]}\n{\"hash_ids\": [5], \"x\": {}}\n"),
         Format::Blkparse => text(
             "  8,0    3        1     0.000001829   697  Q   W 223490 + 8 [kjournald]\n  8,16   1        1     0.000002000   700  Q   R 16 + 8 [my prog]\nCPU3 (8,0):\n Reads Queued: 0\n",
         ),
-        Format::Strace => vec![
-            b"10  1700000000.000001 openat(AT_FDCWD, \"/d\", O_RDONLY) = 3\n10  1700000000.000003 clone(flags=SIGCHLD <unfinished ...>\n11  1700000000.000004 read(3, \"x\"..., 100) = 100\n10  1700000000.000005 <... clone resumed>, child_tidptr=0x7f) = 11\n10  1700000000.000006 dup2(3, 4) = 4\n11 close(3) = 0\n10 +++ exited with 0 +++\n".to_vec(),
-            b"openat(5</a>, \"data\", O_RDONLY|O_CLOEXEC) = 3\nlseek(3, 8192, SEEK_SET) = 8192\nclone(flags=CLONE_FILES|CLONE_THREAD) = 12\nfcntl(3, F_DUPFD, 9) = 9\nexecve(\"/x\", [], 0x7) = 0\nread(9</p q>, \"x\"..., 7) = 7\npwrite64(9, \"x\", 512, 65536) = 512\n".to_vec(),
-        ],
-        Format::RecordedJson => text(
-            "{\"owner\":\"ab\",\"file\":\"/f\",\"offset\":0,\"length\":4096,\"write\":false,\"time_ns\":5}\n{\"owner\":\"c\",\"file\":\"/f\",\"offset\":4096}\n",
-        ),
-        Format::Recorded => {
-            [Content::Ranges, Content::Keys, Content::KeyedRanges].map(recorded).to_vec()
-        }
         Format::OracleGeneral => vec![fixed(24, &[(0, 1), (4, 77), (12, 9), (16, 5)])],
         Format::Vscsi => vec![
             fixed(32, &[(4, 9), (12, 0x2a), (15, 1), (16, 8), (24, 7)]),
@@ -105,28 +97,6 @@ fn fixed(width: usize, fields: &[(usize, u8)]) -> Vec<u8> {
         }
         record[fields[fields.len() - 1].0] += number;
     }
-    bytes
-}
-
-fn recorded(content: Content) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let names = ["a".to_owned(), "b".to_owned()];
-    let mut writer =
-        Writer::new(&mut bytes, WriteFormat::Recorded, content).expect("memory takes everything");
-    for (owner, offset) in [(0, 0), (1, 512), (0, 512), (1, 1 << 40)] {
-        let request = Request {
-            owner,
-            file: owner,
-            object: offset,
-            offset,
-            length: 512,
-            objects: 1,
-            time_ns: Some(offset),
-            write: owner > 0,
-        };
-        writer.write(&request, &names, &names).expect("memory takes everything");
-    }
-    writer.finish().expect("memory takes everything");
     bytes
 }
 

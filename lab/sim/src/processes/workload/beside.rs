@@ -2,20 +2,25 @@
 
 use pantler_steward::Block;
 use pantler_steward::lists::Chunk;
-use pantler_trace::generate::{Random, ReadN};
+use pantler_trace::generate::Random;
 
 use crate::processes::Scene;
 use crate::processes::{Hint, Program};
 
+/// The first N blocks in order, five times, then the next N, and so on (ReadN).
 fn read_n(scene: &mut Scene, name: &str, blocks: u64) {
     const COMPUTE_NS: u64 = 1_000_000;
     const GROUPS: u64 = 5;
+    const ROUNDS: usize = 5;
     let process = scene.programs.len();
     let folder = scene.layout.folder(process);
     let file = scene.layout.file(folder, blocks * GROUPS);
     let mut program = Program::new(name);
-    let reads = ReadN::new(blocks, 5).take((blocks * GROUPS * 5) as usize);
-    reads.for_each(|index| program.read(Block::new(file, index), COMPUTE_NS));
+    for group in 0..GROUPS {
+        for block in std::iter::repeat_n(0..blocks, ROUNDS).flatten() {
+            program.read(Block::new(file, group * blocks + block), COMPUTE_NS);
+        }
+    }
     scene.programs.push(program);
 }
 

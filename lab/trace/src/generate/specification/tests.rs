@@ -8,17 +8,14 @@ fn blocks(text: &str) -> Vec<u64> {
 }
 
 #[test]
-fn every_generator_gives_as_many_as_it_says_and_reads_back_what_it_shows() {
+fn every_generator_gives_as_many_as_it_says() {
     let texts = [
         "zipf:ids=1000,requests=500",
         "zipf:ids=1000,requests=500,alpha=0.8,order=shuffled,seed=9,first=7",
-        "eighty-twenty:ids=1000,requests=500",
-        "eighty-twenty:ids=1000,requests=500,references=0.7,of=0.3,order=shuffled",
         "uniform:ids=1_000,requests=500",
         "loop:ids=3,requests=500",
         "scan:ids=500,first=3",
         "two-pool:requests=500",
-        "read-n:ids=20,requests=500",
         "stack-distance:ids=100,requests=500",
         "phases:(loop:ids=10,requests=100),(scan:ids=150),repeat=2",
         "mix:a=(loop:ids=10,requests=100),b=(phases:(scan:ids=400)),burst=3",
@@ -29,10 +26,6 @@ fn every_generator_gives_as_many_as_it_says_and_reads_back_what_it_shows() {
         assert_eq!(specification.requests(), 500, "{text}");
         let references: Vec<Reference> = specification.references().collect();
         assert_eq!(references.len(), 500, "{text}");
-        let shown = specification.to_string();
-        let again: Specification = shown.parse().unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(again, specification);
-        assert!(again.references().eq(references), "{text}");
         assert!(Specification::is_meant(text));
         specification.prepare().unwrap().validate();
     }
@@ -53,7 +46,6 @@ fn nothing_repeated_is_nothing_and_takes_no_time() {
 fn traces_never_change() {
     assert_eq!(blocks("zipf:ids=1000000,requests=8"), ZIPF);
     assert_eq!(blocks("zipf:ids=1000000,requests=8,order=shuffled,alpha=0.8"), ZIPF_SHUFFLED);
-    assert_eq!(blocks("eighty-twenty:ids=75514,requests=8"), EIGHTY_TWENTY);
     assert_eq!(blocks("uniform:ids=100,requests=8"), UNIFORM);
     assert_eq!(blocks("two-pool:requests=8"), TWO_POOL);
     assert_eq!(blocks("stack-distance:ids=1000,requests=8"), STACK);
@@ -64,7 +56,6 @@ fn traces_never_change() {
 
 const ZIPF: [u64; 8] = [7, 20, 236_175, 20, 69_862, 201, 0, 529];
 const ZIPF_SHUFFLED: [u64; 8] = [544_331, 40_513, 8_947, 420_255, 688_671, 892_319, 796_526, 702_515];
-const EIGHTY_TWENTY: [u64; 8] = [16_757, 9_221, 0, 9_142, 0, 1_689, 68_649, 708];
 const UNIFORM: [u64; 8] = [81, 74, 10, 74, 18, 59, 98, 52];
 const TWO_POOL: [u64; 8] = [81, 7_571, 10, 7_562, 18, 6_004, 98, 5_334];
 const STACK: [u64; 8] = [1, 3, 471, 0, 248, 9, 9, 17];
@@ -101,7 +92,7 @@ fn what_means_nothing_is_told_with_what_would() {
         ("zipf:ids=5,ids=6,requests=1", "each once"),
         ("zipf:ids=5,requests=1,order=random", "rank or shuffled"),
         ("zipf:5", "name=value"),
-        ("lru:ids=5", "one of zipf, eighty-twenty"),
+        ("lru:ids=5", "one of zipf, uniform"),
         ("phases:", "phases in parentheses"),
         ("phases:(scan:ids=1", "as many ( as )"),
         ("phases:(scan:ids=1))", "as many ( as )"),
