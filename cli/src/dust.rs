@@ -87,10 +87,9 @@ pub struct Dust {
     /// Analyse what was recorded before, without a target
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "record", "paper"])]
     pub replay: Option<PathBuf>,
-    /// Draw figures 3 to 10 of the paper into this folder, from Dust's own patterns over simulated
-    /// caches
-    #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = "dust-paper", conflicts_with_all = ["target", "record"])]
-    pub paper: Option<PathBuf>,
+    /// Draw figures 3 to 10 of the paper, by Dust's own patterns over simulated caches
+    #[arg(long, conflicts_with_all = ["target", "record"])]
+    pub paper: bool,
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -107,8 +106,8 @@ impl Dust {
 /// Carries out the words.
 pub fn dust(words: &Dust) -> Result<()> {
     meant::refuse_meaningless(words)?;
-    if let Some(folder) = &words.paper {
-        return paper::paper(words, folder);
+    if words.paper {
+        return paper::paper(words);
     }
     // Before the target is asked: what was found out is not lost to a name that cannot be written.
     let recording = words.record.as_deref().map(Written::create).transpose()?;
@@ -141,7 +140,7 @@ struct Found {
 
 impl Found {
     fn report(self) -> Report {
-        Report::of(&self.name, self.block_bytes, &self.inquiry).with(self.counterexample.as_ref())
+        Report::of(&self.name, self.block_bytes, &self.inquiry, self.counterexample)
     }
 }
 
@@ -169,10 +168,9 @@ fn asked(words: &Dust, target: &str, stop: &Stop) -> Result<Found> {
         ends().context("cannot catch signals")?;
     }
     let (name, mut target) = targets::open(words, target, stop)?;
-    target.heed(stop.clone());
     let mut options = expectations(&name);
     options.seed = words.seed();
-    let mut progress = Progress::new();
+    let progress = Progress::new();
     let mut watch = |inquiry: &Inquiry, script: &Script| progress.step(inquiry, script);
     let mut inquiry = investigate_watching(Inquiry::new(options), target.as_mut(), stop, &mut watch)
         .map_err(targets::refused)?;

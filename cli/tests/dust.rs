@@ -37,13 +37,12 @@ fn a_simulated_cache_is_named_recorded_and_replayed() {
     assert!((118..=122).contains(&capacity) && between("interval", 0) <= 120.0, "{found}");
     assert!(between("interval", 1) >= 120.0 && found["certainty"].as_f64().unwrap() > 0.9, "{found}");
     assert!(found["accesses"].as_u64().unwrap() <= 30 * 120, "{found}");
-    let part = &found["parameter_intervals"]["in"];
-    assert!(part[0].as_f64().unwrap() <= 0.36 && part[1].as_f64().unwrap() >= 0.34, "{found}");
+    assert!((0.33..=0.37).contains(&found["parameters"]["in"].as_f64().unwrap()), "{found}");
     assert!(found["counterexample"].is_null(), "{found}");
     let again = json(folder.path(), &["dust", "--replay", "it.record"]);
     assert_eq!(again, found);
     let text = ok(folder.path(), &["dust", "--replay", "it.record"]);
-    assert!(text.starts_with("2Q (2q:in=") && text.contains("% certain"), "{text}");
+    assert!(text.starts_with("2q:in=") && text.contains("% certain"), "{text}");
     assert!(text.contains(" blocks  verified on a fresh trace"), "{text}");
 }
 
@@ -53,10 +52,9 @@ fn the_figures_of_the_paper_are_drawn() {
     let text = ok(folder.path(), &["dust", "--paper"]);
     for number in 3..=10 {
         assert!(text.contains(&format!("figure {number}: ")), "{text}");
-        assert!(folder.path().join(format!("dust-paper/figure-{number}-1.svg")).exists());
     }
-    let page = fs::read_to_string(folder.path().join("dust-paper/dust-paper.html")).unwrap();
-    assert_eq!(page.matches("<svg").count(), 23);
+    let fifo = "  FIFO                                         ..........##########  the second half stays";
+    assert!(text.lines().count() == 8 + 23 + 1 && text.lines().any(|line| line == fifo), "{text}");
 }
 
 /// A given option must be heeded.
@@ -114,9 +112,7 @@ fn nonsense_is_refused_in_a_line() {
     let folder = tempfile::tempdir().unwrap();
     let head = r#"{"version":1,"kind":"dust-record","target":"policy:lru","traces":2}"#;
     let trace = |accesses: &str, said: &str| {
-        format!(
-            r#"{{"pattern":"a","cold":true,"accesses":[{accesses}],"pauses":[[0,9]],"probes":[],"said":"{said}"}}"#
-        )
+        format!(r#"{{"pattern":"a","cold":true,"accesses":[{accesses}],"probes":[],"said":"{said}"}}"#)
     };
     let [sleep, some] = [trace("", ""), trace("0,0", "01")];
     for (name, text) in [

@@ -41,7 +41,7 @@ fn asked(words: &Dust) -> Option<&'static str> {
     if words.replay.is_some() {
         return Some(REPLAY);
     }
-    if words.paper.is_some() {
+    if words.paper {
         return Some(PAPER);
     }
     let target = words.target.as_deref()?;

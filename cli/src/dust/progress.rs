@@ -1,59 +1,34 @@
 //! How far an inquiry is, on standard error, for what takes longer than two seconds.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pantler_dust::{Inquiry, Script};
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// What takes no longer than this needs no words.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A line that changes on a terminal, one line for each script elsewhere.
+/// One line for each script.
 pub struct Progress {
-    line: ProgressBar,
     start: Instant,
-    terminal: bool,
 }
 
 impl Progress {
     /// Nothing is shown yet.
     pub fn new() -> Self {
-        let line = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-        let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})");
-        line.set_style(style.unwrap_or(ProgressStyle::default_spinner()));
-        Self { line, start: Instant::now(), terminal: std::io::stderr().is_terminal() }
+        Self { start: Instant::now() }
     }
 
     /// A script is about to be run.
-    pub fn step(&mut self, inquiry: &Inquiry, script: &Script) {
-        let done = inquiry.evidence().len();
-        let nearest =
-            inquiry.fits().first().map(|fit| format!(", so far nearest: {}", fit.hypothesis.name()));
-        self.say(&format!(
-            "{}: {} accesses after {done}{}",
-            script.pattern,
-            script.accesses.len(),
-            nearest.unwrap_or_default()
-        ));
+    pub fn step(&self, inquiry: &Inquiry, script: &Script) {
+        let (pattern, accesses, done) = (&script.pattern, script.accesses.len(), inquiry.evidence().len());
+        let nearest = inquiry.fits().first().map(|fit| fit.hypothesis.name());
+        let nearest = nearest.map_or_else(String::new, |name| format!(", so far nearest: {name}"));
+        self.say(&format!("{pattern}: {accesses} accesses after {done}{nearest}"));
     }
 
     /// Something else takes its time.
-    pub fn say(&mut self, text: &str) {
-        self.line.set_message(text.to_owned());
-        if self.start.elapsed() < PATIENCE {
-            return;
-        }
-        if !self.terminal {
+    pub fn say(&self, text: &str) {
+        if self.start.elapsed() >= PATIENCE {
             eprintln!("pantler: {text}");
-        } else if self.line.is_hidden() {
-            self.line.set_draw_target(ProgressDrawTarget::stderr());
-            self.line.enable_steady_tick(Duration::from_millis(200));
         }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.line.finish_and_clear();
     }
 }

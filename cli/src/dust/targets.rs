@@ -26,31 +26,17 @@ pub fn refused(error: TargetError) -> anyhow::Error {
     }
 }
 
-/// A server in use is not emptied unasked.
-fn emptied(words: &Dust, name: &str, holds: Result<u64, TargetError>) -> Result<()> {
-    match holds.map_err(refused)? {
-        0 => Ok(()),
-        _ if words.anyway => Ok(()),
-        count => {
-            let text = format!(
-                "target {name}: it holds {count} keys, which it would evict: expected an empty server, or --anyway"
-            );
-            Err(ControlError::invalid(text).into())
-        }
-    }
-}
-
 /// The target's name in reports, and the target.
 pub fn open(words: &Dust, name: &str, stop: &Stop) -> Result<(String, Box<dyn Target>)> {
-    let patience = Patience::from(stop.clone());
-    let target: Box<dyn Target> = match (name, &words.directory) {
+    let (bytes, patience) = (words.value_bytes, Patience { stop: stop.clone(), ..Patience::default() });
+    let mut target: Box<dyn Target> = match (name, &words.directory) {
         ("pagecache", None) => {
             let scratch = words.scratch.as_deref().unwrap_or(Path::new(SCRATCH));
-            Box::new(PageCacheTarget::new(scratch).map_err(refused)?)
+            Box::new(PageCacheTarget::new(scratch, stop.clone()).map_err(refused)?)
         }
         ("mount", Some(directory)) => {
             let room_bytes = words.room.map_or(ROOM_BYTES, Size::bytes);
-            let target = MountTarget::open(directory, room_bytes, stop.clone()).map_err(refused)?;
+            let target = MountTarget::new(directory, room_bytes, stop.clone()).map_err(refused)?;
             return Ok((format!("mount {}", directory.display()), Box::new(target)));
         }
         ("mount", None) => {
@@ -58,27 +44,30 @@ pub fn open(words: &Dust, name: &str, stop: &Stop) -> Result<(String, Box<dyn Ta
         }
         (name, None) if name.starts_with("redis://") => {
             let address = address(name, "redis://", 6379)?;
-            let mut target = RedisTarget::open(&address, words.value_bytes, &patience).map_err(refused)?;
-            emptied(words, name, target.holds())?;
-            Box::new(target)
+            Box::new(RedisTarget::new(&address, bytes, &patience).map_err(refused)?)
         }
         (name, None) if name.starts_with("memcached://") => {
             let address = address(name, "memcached://", 11211)?;
-            let mut target =
-                MemcachedTarget::open(&address, words.value_bytes, &patience).map_err(refused)?;
-            emptied(words, name, target.holds())?;
-            Box::new(target)
+            Box::new(MemcachedTarget::new(&address, bytes, &patience).map_err(refused)?)
         }
         (name, None) if name.starts_with("http://") => {
             let origin = words.origin.as_deref().unwrap_or(ORIGIN);
-            Box::new(HttpTarget::open(name, origin, words.value_bytes, &patience).map_err(refused)?)
+            Box::new(HttpTarget::new(name, origin, bytes, &patience).map_err(refused)?)
         }
         (_, Some(directory)) => {
             let text = format!("{}: only the target mount takes a directory", directory.display());
             return Err(ControlError::invalid(text).into());
         }
-        (name, None) => return Ok((name.to_owned(), simulated(words, name)?)),
+        (name, None) => simulated(words, name)?,
     };
+    // A server in use is not emptied unasked.
+    let count = target.holds().map_err(refused)?;
+    if count > 0 && !words.anyway {
+        let text = format!(
+            "target {name}: it holds {count} keys, which it would evict: expected an empty server, or --anyway"
+        );
+        return Err(ControlError::invalid(text).into());
+    }
     Ok((name.to_owned(), target))
 }
 

@@ -21,7 +21,6 @@
 
 pub mod infer;
 pub mod paper;
-mod plot;
 pub mod record;
 pub mod report;
 mod stop;
@@ -31,7 +30,7 @@ pub use infer::calibrate::Reading;
 pub use infer::counterexample::Counterexample;
 use infer::counterexample::Shrinking;
 pub use infer::inquiry::{Inquiry, Observed, Options};
-pub use infer::script::{Script, Step};
+pub use infer::script::Script;
 pub use infer::verdict::{Doubt, Known, Verdict};
 pub use report::Report;
 use targets::Stop;

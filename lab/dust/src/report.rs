@@ -1,27 +1,12 @@
 //! The verdict as JSON (`docs/JSON.md`) and as a line for people.
 
-mod titles;
-
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde::Serialize;
 
 use crate::infer::verdict::{CONFIDENCE_MIN, CONTRADICTED_MAX};
-use crate::plot::time;
 use crate::{Counterexample, Doubt, Inquiry, Known};
-pub use titles::title;
-
-/// A counterexample, as in the report.
-#[derive(Clone, Debug, Serialize)]
-pub struct Contradiction {
-    /// Blocks to read from cold.
-    pub accesses: Vec<u32>,
-    /// What the nearest family says of the last one; the cache does the opposite.
-    pub predicted_hit: bool,
-    /// Whether that was seen in most of several runs.
-    pub confirmed: bool,
-}
 
 /// What the capacity microbenchmark says, which knows no policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -41,8 +26,6 @@ pub struct Report {
     pub family: String,
     /// By name. Deviations of the cache from its policy are `foreign`, `batch` and `late`.
     pub parameters: BTreeMap<String, f64>,
-    /// By name: least and greatest value that explain nearly as much, each for itself.
-    pub parameter_intervals: BTreeMap<String, [f64; 2]>,
     /// In blocks.
     pub capacity: u32,
     /// Bytes of a block; `null` where the target does not know.
@@ -80,23 +63,27 @@ pub struct Report {
     pub miss_ns: Option<f64>,
     /// What the nearest family cannot explain; `null` when known, and when there was nothing to
     /// ask.
-    pub counterexample: Option<Contradiction>,
+    pub counterexample: Option<Counterexample>,
 }
 
 impl Report {
-    /// Of an inquiry about a target with blocks of `block_bytes`.
-    pub fn of(target: &str, block_bytes: Option<u64>, inquiry: &Inquiry) -> Self {
+    /// Of an inquiry about a target with blocks of `block_bytes`, and what shows that it is unknown.
+    pub fn of(
+        target: &str,
+        block_bytes: Option<u64>,
+        inquiry: &Inquiry,
+        counterexample: Option<Counterexample>,
+    ) -> Self {
         let verdict = inquiry.verdict();
         let round = |value: f64| (value * 1e5).round() / 1e5;
         let modes = verdict.calibration.modes;
         Self {
             target: target.into(),
-            family: verdict.family.clone(),
-            parameters: verdict.parameters.iter().cloned().collect(),
-            parameter_intervals: inquiry.parameter_intervals().into_iter().collect(),
+            family: verdict.family,
+            parameters: verdict.parameters.into_iter().collect(),
             capacity: verdict.capacity,
             block_bytes,
-            interval: [verdict.interval.0, verdict.interval.1],
+            interval: verdict.interval.into(),
             measured: inquiry
                 .measured()
                 .map(|(blocks, (low, high))| Measured { blocks, interval: [low, high] }),
@@ -104,8 +91,8 @@ impl Report {
             verdict: verdict.verdict,
             doubt: verdict.doubt,
             accesses: inquiry.accesses_made(),
-            equivalent: verdict.equivalent.clone(),
-            policy: verdict.policy.clone(),
+            equivalent: verdict.equivalent,
+            policy: verdict.policy,
             mismatch: round(verdict.mismatch),
             mismatch_fresh: verdict.mismatch_fresh.map(round),
             noise: round(verdict.calibration.noise),
@@ -113,27 +100,17 @@ impl Report {
             calibration: round(verdict.calibration.confidence),
             hit_ns: modes.map(|modes| modes.hit_ns.round()),
             miss_ns: modes.map(|modes| modes.miss_ns.round()),
-            counterexample: None,
+            counterexample,
         }
-    }
-
-    /// With what shows that it is unknown.
-    pub fn with(mut self, counterexample: Option<&Counterexample>) -> Self {
-        self.counterexample = counterexample.map(|found| Contradiction {
-            accesses: found.accesses.clone(),
-            predicted_hit: found.predicted_hit,
-            confirmed: found.confirmed,
-        });
-        self
     }
 
     /// One line, a second one when there is something to add, and what all of it rests on.
     pub fn text(&self) -> String {
         let capacity = self.capacity_text();
         let mut text = match self.verdict {
-            Known::Known => format!("{}  {} certain  {capacity}", self.full_name(), percent(self.certainty)),
+            Known::Known => format!("{}  {} certain  {capacity}", self.policy, percent(self.certainty)),
             Known::Unknown if self.family.is_empty() => "unknown: no cache could be seen".into(),
-            Known::Unknown => format!("unknown  nearest is {}  {capacity}", self.full_name()),
+            Known::Unknown => format!("unknown  nearest is {}  {capacity}", self.policy),
         };
         let _ = match (self.verdict, self.mismatch_fresh) {
             (_, None) => Ok(()),
@@ -151,8 +128,7 @@ impl Report {
             let _ = write!(text, "\n  {}", self.doubt_text(doubt));
         }
         if !self.equivalent.is_empty() {
-            let names: Vec<&str> = self.equivalent.iter().map(|name| title(name)).collect();
-            let _ = write!(text, "\n  could as well be {}", names.join(", "));
+            let _ = write!(text, "\n  could as well be {}", self.equivalent.join(", "));
         }
         if !self.family.is_empty() {
             let _ = write!(text, "\n  {}", self.grounds());
@@ -202,15 +178,6 @@ impl Report {
         format!("{:.1} ± {:.1} %", 100.0 * self.noise, 200.0 * self.noise_error)
     }
 
-    /// The family as people call it, and behind it the word for the simulator where that says more.
-    fn full_name(&self) -> String {
-        let title = title(&self.family);
-        if title.eq_ignore_ascii_case(&self.policy) {
-            return title.into();
-        }
-        format!("{title} ({})", self.policy)
-    }
-
     /// The capacity with what it may be off by.
     fn capacity_text(&self) -> String {
         let off = (self.interval[1].saturating_sub(self.capacity))
@@ -222,6 +189,15 @@ impl Report {
 
 fn percent(certainty: f64) -> String {
     format!("{:.1} %", 100.0 * certainty)
+}
+
+/// A time for people: 500 ns, 2 us, 7 ms.
+fn time(ns: f64) -> String {
+    match ns {
+        ns if ns < 1e3 => format!("{ns:.0} ns"),
+        ns if ns < 1e6 => format!("{:.0} us", ns / 1e3),
+        _ => format!("{:.0} ms", ns / 1e6),
+    }
 }
 
 /// With commas between thousands.
@@ -247,7 +223,7 @@ mod tests {
     fn the_line_is_for_people() {
         let mut target = SimulatedTarget::new("2q:in=0.35".parse().unwrap(), 80, 0.0, 3).unwrap();
         let inquiry = investigate(Inquiry::new(Options::default()), &mut target).unwrap();
-        let mut report = Report::of("pagecache", Some(4096), &inquiry);
+        let mut report = Report::of("pagecache", Some(4096), &inquiry, None);
         (report.family, report.policy) = ("linux".into(), "linux:ratio=2".into());
         (report.capacity, report.interval) = (4012, [3997, 4020]);
         (report.certainty, report.mismatch_fresh) = (0.991, Some(0.0));
@@ -256,7 +232,7 @@ mod tests {
         report.measured = Some(Measured { blocks: 3804, interval: [3233, 5706] });
         assert_eq!(
             report.text(),
-            "Linux active/inactive lists with refault (linux:ratio=2)  99.1 % certain  capacity 4,012 ± 15 pages  \
+            "linux:ratio=2  99.1 % certain  capacity 4,012 ± 15 pages  \
              verified on a fresh trace\n  \
              hits told from misses with 99.8 % confidence (612 ns and 61 us), 0.4 ± 0.1 % of the readings mislead; \
              filled, the cache kept 3,804: it holds 3,233 to 5,706\n"
@@ -266,7 +242,7 @@ mod tests {
         (report.hit_ns, report.measured, report.mismatch_fresh) = (None, None, Some(0.08));
         assert_eq!(
             report.text(),
-            "unknown  nearest is LRU  capacity 4,012 ± 15 blocks  8.00 % of a fresh trace contradict it\n  \
+            "unknown  nearest is lru  capacity 4,012 ± 15 blocks  8.00 % of a fresh trace contradict it\n  \
              hits told from misses with 99.8 % confidence, 0.4 ± 0.1 % of the readings mislead\n"
         );
     }

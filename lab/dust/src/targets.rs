@@ -1,29 +1,35 @@
 //! Targets: caches that can be asked.
 
 mod http;
+mod keys;
 mod leftovers;
 mod memcached;
 mod mount;
 mod page_cache;
 mod redis;
 mod simulated;
+mod wire;
 
 pub use http::HttpTarget;
-pub use memcached::MemcachedTarget;
 pub use mount::MountTarget;
 pub use page_cache::PageCacheTarget;
-pub use redis::RedisTarget;
 pub use simulated::SimulatedTarget;
+pub use wire::Patience;
 
 use crate::infer::choose::Costs;
 use crate::infer::family::{Family, MEMCACHED_PACE, REDIS_PACE};
-pub use crate::stop::{Patience, Stop};
-use crate::stop::{Wire, failed};
+pub use crate::stop::Stop;
+use crate::stop::failed;
 use crate::{Options, Reading, Script};
+
+/// A Redis or Valkey server.
+pub type RedisTarget = keys::KeysTarget<redis::Redis>;
+/// A memcached server.
+pub type MemcachedTarget = keys::KeysTarget<memcached::Memcached>;
 
 /// A cache that scripts are run on.
 pub trait Target {
-    /// Runs the steps in order.
+    /// Empties the cache if the script is cold, and reads its blocks in order.
     ///
     /// # Errors
     ///
@@ -35,9 +41,14 @@ pub trait Target {
         None
     }
 
-    /// From now on runs end early, by [`TargetError::Stopped`], when that is wanted. Targets with
-    /// runs that take no time need not look.
-    fn heed(&mut self, _stop: Stop) {}
+    /// Values of others that it holds: asking it evicts them.
+    ///
+    /// # Errors
+    ///
+    /// When it does not say.
+    fn holds(&mut self) -> Result<u64, TargetError> {
+        Ok(0)
+    }
 }
 
 /// Why a target could not be asked.
@@ -109,11 +120,10 @@ pub fn expectations(name: &str) -> Options {
         _ if name == "pagecache" || proxy || name.starts_with("mount ") => Family::not_of_redis(),
         _ => options.families,
     };
-    // Each visit waits for a second of the server's clock to begin, and Redis's pace is pause
-    // enough.
+    // Each visit waits for a second of the server's clock to begin.
     let costs = match name {
-        _ if redis => Some(Costs::paced(REDIS_PACE, 0.6, 0.0)),
-        _ if memcached => Some(Costs::paced(MEMCACHED_PACE, 0.5, 1.0)),
+        _ if redis => Some(Costs::paced(REDIS_PACE, 0.6)),
+        _ if memcached => Some(Costs::paced(MEMCACHED_PACE, 0.5)),
         _ => options.costs,
     };
     // Over a network, one by one, a million answers take too long.

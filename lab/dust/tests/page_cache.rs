@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use pantler_dust::infer::family::Family;
-use pantler_dust::targets::{PageCacheTarget, expectations};
+use pantler_dust::targets::{PageCacheTarget, Stop, expectations};
 use pantler_dust::{Inquiry, Known, Options, TargetError, investigate};
 
 #[test]
@@ -17,7 +17,7 @@ fn this_kernel_has_active_and_inactive_lists() {
     if generations.trim().trim_start_matches("0x").chars().any(|digit| digit != '0') {
         return skip("the multi-generational LRU is on, for which there is no candidate");
     }
-    let mut target = match PageCacheTarget::new(Path::new("/var/tmp")) {
+    let mut target = match PageCacheTarget::new(Path::new("/var/tmp"), Stop::default()) {
         Ok(target) => target,
         Err(error @ TargetError::Missing { .. }) => return skip(&error.to_string()),
         Err(error) => panic!("{error}"),

@@ -11,6 +11,7 @@
 //! Runs take turns, so that what is fetched ahead has the time of eleven other reads to arrive.
 
 use super::calibrate::{Modes, Reading, odds};
+use super::evidence::seen;
 use super::script::Script;
 
 /// Runs that are read, how far they are apart, and the blocks of each.
@@ -56,7 +57,7 @@ impl Ahead {
             return None;
         }
         let share = |readings: &mut dyn Iterator<Item = &Reading>| {
-            let hit = |reading: &Reading| 1.0 / (1.0 + f64::from(-odds(*reading, modes)).exp());
+            let hit = |reading: &Reading| seen(odds(*reading, modes));
             readings.map(hit).sum::<f64>() / f64::from(RUNS)
         };
         let (alone, behind) = readings.split_at(2 * runs);

@@ -14,7 +14,7 @@
 //! B3  Misleading observations are taken out of the counts, and so is what they may do to them by
 //!     chance.
 
-use super::evidence::{Evidence, Visit};
+use super::evidence::{Evidence, Visit, seen};
 use super::hypothesis::Hypothesis;
 use super::rank::TEMPER;
 use super::refine::Fit;
@@ -50,14 +50,14 @@ fn there(visit: &Visit, moment: usize, noise: f64) -> f64 {
     // Blocks are numbered by first use, and what was never read before is a miss.
     let known = visit.accesses[..moment].iter().max().map_or(0, |&block| block as usize + 1);
     let mut read = vec![false; known];
-    let (mut seen, mut reads, mut least) = (0.0, 0.0, 0.0f64);
+    let (mut hits, mut reads, mut least) = (0.0, 0.0, 0.0f64);
     for (&block, &odds) in visit.accesses[moment..].iter().zip(&visit.odds[moment..]) {
         let Some(read) = read.get_mut(block as usize).filter(|read| !**read) else { continue };
         *read = true;
         reads += 1.0;
-        seen += hit(odds);
+        hits += seen(odds);
         let chance = CHANCE * (reads * noise * (1.0 - noise)).sqrt();
-        least = least.max((seen - noise * reads - chance) / (1.0 - 2.0 * noise));
+        least = least.max((hits - noise * reads - chance) / (1.0 - 2.0 * noise));
     }
     least
 }
@@ -79,7 +79,7 @@ fn full(visit: &Visit, noise: f64) -> Option<u32> {
             blocks += 1;
             continue;
         }
-        let hit = hit(odds);
+        let hit = seen(odds);
         sum = (sum + (1.0 - hit) * miss + hit * hits).max(0.0);
         if sum > FULL {
             return Some(blocks);
@@ -112,8 +112,4 @@ pub fn believed(fit: &Fit, ledger: &Ledger<'_>) -> u32 {
         .zip(weights)
         .fold((0.0, 0.0), |(sum, all), (&frames, weight)| (sum + weight * f64::from(frames), all + weight));
     ((sum / weight).round() as u32).min(found)
-}
-
-fn hit(odds: f32) -> f64 {
-    1.0 / (1.0 + f64::from(-odds).exp())
 }

@@ -20,7 +20,7 @@
 //! Caches that cannot be seen (one mode, or two that overlap) are reported as such:
 //! [`Calibration::confidence`].
 
-use super::evidence::{Evidence, Truth};
+use super::evidence::{Evidence, Truth, seen};
 
 /// What a target says of one access.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -247,7 +247,7 @@ impl Calibration {
                 Truth::Again | Truth::Open => continue,
             };
             known[side] += 1;
-            wrong[side] += 1.0 / (1.0 + (-f64::from(odds)).exp());
+            wrong[side] += seen(odds);
         }
         let share = |side: usize| {
             let count = f64::from(known[side]) + PRIOR.1;

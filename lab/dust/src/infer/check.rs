@@ -13,7 +13,7 @@
 //! times is not theirs.
 
 use super::calibrate::{Calibration, Noise};
-use super::evidence::{Evidence, Visit, tells};
+use super::evidence::{Evidence, Visit, seen, tells};
 use super::hypothesis::Hypothesis;
 use super::rank::DRAWS_SEARCH;
 use super::refine::Fit;
@@ -33,14 +33,10 @@ const REPETITION_DRAWS: u32 = 32;
 /// What the check gives.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Check {
-    /// Share of observations that mislead, by consensus.
-    pub noise: f64,
     /// Accesses about which the fits agree.
     pub consensus: u32,
     /// Accesses about which they do not.
     pub contested: u32,
-    /// Share of the contested accesses that contradict the best fit.
-    pub wrong: f64,
     /// How many more of the contested accesses contradict it than the consensus makes expect.
     pub surplus: f64,
     /// Standard deviations by which the best fit is worse than it should be.
@@ -139,7 +135,7 @@ impl Check {
         for visit in evidence.visits() {
             let shares: Vec<Vec<f32>> = voices.iter().map(|fit| shares(&fit.hypothesis, visit)).collect();
             for at in (0..visit.accesses.len()).filter(|&at| tells(visit.odds[at])) {
-                let seen = 1.0 / (1.0 + f64::from(-visit.odds[at]).exp());
+                let seen = seen(visit.odds[at]);
                 let is_hit = shares[0][at] > 0.5;
                 let contradiction = if is_hit { 1.0 - seen } else { seen };
                 let tally = &mut tallies[usize::from(is_hit)];
@@ -175,10 +171,8 @@ impl Check {
             .map_or(0.0, |(first, second)| too_alike(evidence, &best.hypothesis, first, second, noise));
         let surplus: f64 = tallies.iter().map(|(tally, _)| tally.surplus()).sum();
         Some(Self {
-            noise,
             consensus: all.agreed,
             contested: all.contested,
-            wrong: all.wrong / f64::from(all.contested.max(1)),
             surplus,
             excess,
             deficit,
@@ -225,7 +219,6 @@ fn too_alike(evidence: &Evidence, hypothesis: &Hypothesis, first: usize, second:
         return 0.0;
     }
     let count = first.accesses.len().min(second.accesses.len());
-    let seen = |odds: f32| 1.0 / (1.0 + f64::from(-odds).exp());
     let differ = |one: f64, two: f64| one * (1.0 - two) + two * (1.0 - one);
     let observed: f64 = first.odds[..count]
         .iter()

@@ -2,13 +2,12 @@
 //!
 //! For each script at hand all hypotheses that are left predict what would happen. Two hypotheses
 //! that differ in `d` accesses are told apart with a weight of `1 - exp(-d / D)`; the sum over all
-//! pairs, weighted with their probabilities, is divided by the time that the script takes. Misses
-//! are dear, and sleeps dearer.
+//! pairs, weighted with their probabilities, is divided by the time that the script takes.
 
 use super::calibrate::Modes;
 use super::evidence::Visit;
 use super::hypothesis::Hypothesis;
-use super::pattern::Pattern;
+use super::pattern::scripts;
 use super::random::Random;
 use super::script::Script;
 
@@ -26,14 +25,12 @@ pub struct Costs {
     pub miss_s: f64,
     /// Seconds per flush.
     pub flush_s: f64,
-    /// Seconds for each second of a pause: nothing where accesses are paced anyway.
-    pub pause: f64,
 }
 
 impl Default for Costs {
     /// A hit costs a tenth of a miss.
     fn default() -> Self {
-        Self { hit_s: 1e-5, miss_s: 1e-4, flush_s: 0.0, pause: 1.0 }
+        Self { hit_s: 1e-5, miss_s: 1e-4, flush_s: 0.0 }
     }
 }
 
@@ -44,16 +41,16 @@ impl Costs {
     }
 
     /// Of a target that is asked `pace` times a second, whatever it answers.
-    pub fn paced(pace: u32, flush_s: f64, pause: f64) -> Self {
+    pub fn paced(pace: u32, flush_s: f64) -> Self {
         let each = 1.0 / f64::from(pace);
-        Self { hit_s: each, miss_s: each, flush_s, pause }
+        Self { hit_s: each, miss_s: each, flush_s }
     }
 
     /// Seconds that a script takes with `hits` hits.
     fn seconds(&self, script: &Script, hits: f64) -> f64 {
         let misses = script.accesses.len() as f64 - hits;
         let flush = if script.cold { self.flush_s } else { 0.0 };
-        hits * self.hit_s + misses * self.miss_s + script.slept().as_secs_f64() * self.pause + flush
+        hits * self.hit_s + misses * self.miss_s + flush
     }
 }
 
@@ -78,8 +75,7 @@ pub fn choose(
 ) -> Option<Choice> {
     let capacity = survivors.first()?.1.frames;
     let mut best: Option<(f64, Choice)> = None;
-    for pattern in Pattern::ALL {
-        let script = pattern.script(capacity, random);
+    for script in scripts(capacity, random) {
         if script.accesses.len() > accesses_max {
             continue;
         }
@@ -121,14 +117,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn traces_take_the_time_of_their_target() {
+    fn scripts_take_the_time_of_their_target() {
         let mut script = Script::cold("");
-        script.scan([1, 2, 1]);
-        script.pause(std::time::Duration::from_secs(2));
-        script.touch(2);
-        let costs = Costs { hit_s: 0.25, miss_s: 1.0, flush_s: 8.0, pause: 0.5 };
-        assert_eq!(costs.seconds(&script, 2.0), 2.0 * 0.25 + 2.0 * 1.0 + 8.0 + 1.0);
-        assert_eq!(Costs::paced(4, 0.0, 0.0).seconds(&script, 1.0), 1.0);
+        script.scan([1, 2, 1, 2]);
+        let costs = Costs { hit_s: 0.25, miss_s: 1.0, flush_s: 8.0 };
+        assert_eq!(costs.seconds(&script, 2.0), 2.0 * 0.25 + 2.0 * 1.0 + 8.0);
+        assert_eq!(Costs::paced(4, 0.0).seconds(&script, 1.0), 1.0);
     }
 
     #[test]

@@ -15,7 +15,8 @@
 //! X2  What is reported as shrunk contradicted in most of [`ASKED`] runs.
 
 use std::collections::BTreeSet;
-use std::fmt;
+
+use serde::Serialize;
 
 use super::calibrate::{Modes, Reading};
 use super::evidence::{Evidence, Visit};
@@ -31,11 +32,9 @@ const BEGINNINGS: usize = 6;
 /// Draws of a hypothesis that draws, and the share of them that is as good as always.
 const DRAWS: u32 = 24;
 const ALWAYS: f64 = 0.96;
-/// Blocks that are spelt out when shown.
-const SHOWN_MAX: usize = 400;
 
 /// A script from cold; its last access is not what the nearest family says.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Counterexample {
     /// The blocks, in order; the last one is the one that matters.
     pub accesses: Vec<u32>,
@@ -43,23 +42,6 @@ pub struct Counterexample {
     pub predicted_hit: bool,
     /// Whether it contradicted in most of several runs. If not, there was no leave to ask so often.
     pub confirmed: bool,
-    /// Accesses of the visit from which it was shrunk.
-    pub shrunk_from: usize,
-}
-
-impl fmt::Display for Counterexample {
-    /// One line of explanation, one of blocks.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (should, was) = if self.predicted_hit { ("a hit", "a miss") } else { ("a miss", "a hit") };
-        let sure = if self.confirmed { "in most of 3 runs" } else { "once" };
-        writeln!(f, "from cold, the last of these accesses should be {should} and was {was} {sure}:")?;
-        let skipped = self.accesses.len().saturating_sub(SHOWN_MAX);
-        if skipped > 0 {
-            write!(f, "({skipped} before) ")?;
-        }
-        let shown: Vec<String> = self.accesses[skipped..].iter().map(u32::to_string).collect();
-        f.write_str(&shown.join(" "))
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,8 +144,7 @@ impl Shrinking {
                 self.piece = self.piece.min(self.pieces - 1);
             }
             None => {
-                let shrunk_from = accesses.len();
-                self.best = Some(Counterexample { accesses, predicted_hit, confirmed: true, shrunk_from });
+                self.best = Some(Counterexample { accesses, predicted_hit, confirmed: true });
             }
         }
     }
@@ -186,17 +167,18 @@ impl Shrinking {
         let accesses = best.accesses.clone();
         loop {
             let units = self.units(&accesses);
+            let count = units.iter().max().map_or(1, |most| most + 1);
             if self.piece >= self.pieces {
                 self.piece = 0;
-                if self.pieces < units {
-                    self.pieces = (self.pieces * 2).min(units);
+                if self.pieces < count {
+                    self.pieces = (self.pieces * 2).min(count);
                 } else if self.unit == Unit::Blocks {
                     (self.unit, self.pieces) = (Unit::Stretches, 2);
                 } else {
                     return None;
                 }
             }
-            let rest = self.without(&accesses, self.piece);
+            let rest = self.without(&accesses, &units, count);
             if rest.len() < accesses.len()
                 && rest.len() > 1
                 && let Some(hit) = predicted(&self.hypothesis, &rest)
@@ -207,41 +189,27 @@ impl Shrinking {
         }
     }
 
-    /// Things that can be left out: blocks but the last one, or accesses but the last one.
-    fn units(&self, accesses: &[u32]) -> usize {
+    /// Things that can be left out, one number for each access but the last.
+    fn units(&self, accesses: &[u32]) -> Vec<usize> {
+        let before = &accesses[..accesses.len() - 1];
         match self.unit {
-            Unit::Blocks => accesses.iter().collect::<BTreeSet<_>>().len().saturating_sub(1).max(1),
-            Unit::Stretches => accesses.len().saturating_sub(1).max(1),
+            Unit::Blocks => {
+                let blocks: BTreeSet<u32> = before.iter().copied().collect();
+                let numbers: Vec<u32> = blocks.into_iter().collect();
+                before.iter().map(|block| numbers.partition_point(|one| one < block)).collect()
+            }
+            Unit::Stretches => (0..before.len()).collect(),
         }
     }
 
-    fn without(&self, accesses: &[u32], piece: usize) -> Vec<u32> {
-        let Some((&last, before)) = accesses.split_last() else { return Vec::new() };
-        let among = |at: usize, all: usize| at * self.pieces / all.max(1) == piece;
-        let mut rest: Vec<u32> = match self.unit {
-            Unit::Blocks => {
-                let mut blocks: Vec<u32> = Vec::new();
-                let mut seen = BTreeSet::new();
-                before.iter().for_each(|&block| {
-                    if block != last && seen.insert(block) {
-                        blocks.push(block);
-                    }
-                });
-                let gone: BTreeSet<u32> = blocks
-                    .iter()
-                    .enumerate()
-                    .filter(|(at, _)| among(*at, blocks.len()))
-                    .map(|(_, &block)| block)
-                    .collect();
-                before.iter().copied().filter(|block| !gone.contains(block)).collect()
-            }
-            Unit::Stretches => {
-                let kept = |(at, _): &(usize, &u32)| !among(*at, before.len());
-                before.iter().enumerate().filter(kept).map(|(_, &block)| block).collect()
-            }
+    /// What remains without one piece of the units. The last access stays, and so does its block.
+    fn without(&self, accesses: &[u32], units: &[usize], count: usize) -> Vec<u32> {
+        let last = accesses[accesses.len() - 1];
+        let stays = |&(&block, &unit): &(&u32, &usize)| {
+            let is_of_last = self.unit == Unit::Blocks && block == last;
+            is_of_last || unit * self.pieces / count != self.piece
         };
-        rest.push(last);
-        rest
+        accesses.iter().zip(units).filter(stays).map(|(&block, _)| block).chain([last]).collect()
     }
 }
 
@@ -261,7 +229,6 @@ fn beginnings(evidence: &Evidence, hypothesis: &Hypothesis) -> Vec<Counterexampl
                 accesses: visit.accesses[..=at].to_vec(),
                 predicted_hit: shares[at] > 0.5,
                 confirmed: false,
-                shrunk_from: visit.accesses.len(),
             });
         }
     }
@@ -335,7 +302,7 @@ mod tests {
     fn nothing_can_be_left_out_of_what_remains() {
         let (found, _) = shrunk(10_000, |_| false);
         let found = found.expect("they differ");
-        assert!(found.confirmed && found.accesses.len() <= 5, "{found}");
+        assert!(found.confirmed && found.accesses.len() <= 5, "{found:?}");
         assert_eq!(lifo(&found.accesses).last(), Some(&!found.predicted_hit));
         for at in 0..found.accesses.len() - 1 {
             let mut rest = found.accesses.clone();

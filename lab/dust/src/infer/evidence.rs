@@ -72,6 +72,11 @@ pub fn tells(odds: f32) -> bool {
     odds.abs() >= EVEN
 }
 
+/// How likely an access was a hit, by its observation.
+pub fn seen(odds: f32) -> f64 {
+    1.0 / (1.0 + f64::from(-odds).exp())
+}
+
 /// All visits.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {

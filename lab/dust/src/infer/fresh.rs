@@ -25,7 +25,7 @@
 //! docs/decisions/0058-names-that-are-timed-are-taken-back.md.
 
 use super::calibrate::Calibration;
-use super::evidence::{Evidence, Fresh, Truth, Visit, tells};
+use super::evidence::{Evidence, Fresh, Truth, Visit, seen, tells};
 use super::rank::DRAWS_SEARCH;
 use super::refine::Fit;
 use super::score::Ledger;
@@ -52,7 +52,7 @@ impl Fresh {
         let mut again = Tally::default();
         let fresh = visit.observations().enumerate().filter(|(place, _)| self.accesses.contains(place));
         for (_, (odds, _)) in fresh.filter(|(_, (odds, truth))| *truth == Truth::Again && tells(*odds)) {
-            again.add(1.0 / (1.0 + f64::from(odds).exp()));
+            again.add(1.0 - seen(odds));
         }
         again.wrong / again.count.max(1.0)
     }
@@ -159,7 +159,7 @@ impl Sides {
         if !tells(odds) {
             return;
         }
-        let seen = 1.0 / (1.0 + f64::from(-odds).exp());
+        let seen = seen(odds);
         match truth {
             Truth::First => {}
             Truth::Again => self.again.add(1.0 - seen),
@@ -174,7 +174,7 @@ fn contradictions(visit: &Visit, fit: &Fit) -> impl Iterator<Item = f64> {
     let draws = if fit.hypothesis.draws() { DRAWS_SEARCH } else { 1 };
     let hits = fit.hypothesis.hits(visit, draws);
     hits.into_iter().zip(&visit.odds).map(move |(hits, &odds)| {
-        let seen = 1.0 / (1.0 + f64::from(-odds).exp());
+        let seen = seen(odds);
         if u32::from(hits) * 2 > draws { 1.0 - seen } else { seen }
     })
 }

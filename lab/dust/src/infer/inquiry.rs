@@ -31,16 +31,14 @@ use super::calibrate::{Calibration, Modes, Reading, odds};
 use super::check::Check;
 use super::choose::{Costs, choose};
 use super::counterexample::COUNTEREXAMPLE_NAME;
-use super::evidence::{Evidence, Truth};
+use super::evidence::{Evidence, Truth, seen};
 use super::pattern::stack_distance;
 use super::random::Random;
-use super::rank::{
-    DRAWS_SEARCH, merge, posterior, rank, rank_again, rank_everybody, rank_with_nuisances, rank_with_periods,
-};
-use super::refine::{Fit, parameter_interval};
+use super::rank::{DRAWS_SEARCH, merge, posterior, rank, rank_again, rank_everybody, rank_with_nuisances};
+use super::refine::Fit;
 use super::score::Ledger;
 use super::script::Script;
-use super::verdict::{Doubt, INTERVAL_DROP, Terms, Verdict};
+use super::verdict::{Doubt, Terms, Verdict};
 use microbenchmark::{Microbenchmark, is_unclear, probes_missing};
 pub use options::Options;
 use verification::Verification;
@@ -80,11 +78,6 @@ enum Stage {
 }
 
 impl Stage {
-    /// In which the capacity is looked for.
-    fn first(options: &Options) -> Self {
-        if options.capacity.is_some() { Self::Returning } else { Self::Growing }
-    }
-
     /// In which a script was observed.
     fn of(script: &Script) -> Self {
         match &*script.pattern {
@@ -139,7 +132,7 @@ impl Inquiry {
         let evidence = Evidence::default();
         Self {
             random: Random::new(options.seed),
-            stage: if options.may_fetch_ahead { Stage::LookingAhead } else { Stage::first(&options) },
+            stage: if options.may_fetch_ahead { Stage::LookingAhead } else { Stage::Growing },
             microbenchmark: Microbenchmark::new(&options),
             record: Vec::new(),
             calibration: Calibration::of(&evidence, None),
@@ -229,10 +222,10 @@ impl Inquiry {
     pub fn observe(&mut self, script: Script, readings: Vec<Reading>) {
         self.record(script, readings);
         match self.stage {
-            Stage::LookingAhead => self.stage = Stage::first(&self.options),
+            Stage::LookingAhead => self.stage = Stage::Growing,
             Stage::Growing => self.look_for_an_end(),
             // Hits that waited for a processor looked like misses, and nothing is missing.
-            Stage::Returning if self.options.capacity.is_none() && !self.is_missing() => {
+            Stage::Returning if !self.is_missing() => {
                 self.stage = Stage::Growing;
             }
             Stage::Returning => {
@@ -374,18 +367,6 @@ impl Inquiry {
         &self.calibration
     }
 
-    /// Each parameter of the best fit by name, with the least and the greatest value that explain
-    /// nearly as much.
-    pub fn parameter_intervals(&self) -> Vec<(String, [f64; 2])> {
-        let ledger = Ledger::new(&self.evidence, self.calibration.sides);
-        let Some(best) = self.fits.first() else { return Vec::new() };
-        let axes = best.hypothesis.family.axes.iter().enumerate();
-        axes.map(|(at, axis)| {
-            (axis.key.into(), parameter_interval(best, at, &ledger, DRAWS_SEARCH, INTERVAL_DROP))
-        })
-        .collect()
-    }
-
     /// All observations as odds.
     pub fn evidence(&self) -> &Evidence {
         &self.evidence
@@ -460,8 +441,7 @@ impl Inquiry {
 
     fn screen(&mut self) {
         let ledger = Ledger::new(&self.evidence, self.calibration.sides);
-        let fits = rank(&self.options.families, self.microbenchmark.range(), &ledger, None);
-        self.fits = rank_with_periods(fits, &self.options.families, &ledger);
+        self.fits = rank(&self.options.families, self.microbenchmark.range(), &ledger, None);
         self.consider_nuisances();
     }
 
@@ -478,9 +458,6 @@ impl Inquiry {
             let others =
                 rank(&self.options.families, self.microbenchmark.range(), &ledger, self.fits.first());
             self.fits = merge(std::mem::take(&mut self.fits), others);
-        }
-        if self.stage == Stage::Verifying {
-            self.fits = rank_with_periods(std::mem::take(&mut self.fits), &self.options.families, &ledger);
         }
         self.consider_nuisances();
     }
@@ -622,7 +599,7 @@ impl Inquiry {
 }
 
 fn missed(reading: Reading, modes: Option<Modes>) -> f64 {
-    1.0 / (1.0 + f64::from(odds(reading, modes)).exp())
+    1.0 - seen(odds(reading, modes))
 }
 
 #[cfg(test)]
@@ -641,7 +618,7 @@ mod tests {
         inquiry.observe(script, readings);
         let costs = inquiry.costs();
         assert!((costs.hit_s - 1.2e-6).abs() < 2e-7 && (costs.miss_s - 8.02e-5).abs() < 2e-6, "{costs:?}");
-        let paced = Costs::paced(40, 0.5, 0.0);
+        let paced = Costs::paced(40, 0.5);
         assert_eq!(Inquiry::new(Options { costs: Some(paced), ..Options::default() }).costs(), paced);
     }
 

@@ -4,7 +4,7 @@
 //! better. Capacity comes first and last: the likelihood is steep in it, and parameters are shares
 //! of it.
 
-use super::family::{Axis, Family, Scale};
+use super::family::Scale;
 use super::hypothesis::Hypothesis;
 use super::score::{Bars, Course, Ledger};
 use super::simulate::Nuisances;
@@ -13,9 +13,6 @@ use super::simulate::Nuisances;
 const STEPS: [f64; 4] = [1.0, 0.4, 0.15, 0.05];
 /// Steps of the capacity, as shares of it; always at least one block.
 const CAPACITY_STEPS: [f64; 4] = [0.04, 0.015, 0.006, 0.0];
-/// Factor between periods that are tried, and how many of the best are climbed from.
-const PERIOD_FACTOR: f64 = 1.05;
-const PERIODS_CLIMBED: usize = 3;
 /// Capacities around the best that are tried one by one: this part of it, and the bounds of that.
 const NEAR_PART: u32 = 40;
 const NEAR_MIN: u32 = 2;
@@ -54,12 +51,8 @@ impl Fit {
         Self { hypothesis, log_likelihood: course.total(), course }
     }
 
-    /// Scores a hypothesis. `None` if it falls below a bar, or is [another
-    /// one](Hypothesis::is_all_but_steady) in fact.
+    /// Scores a hypothesis. `None` if it falls below a bar.
     pub fn above(bars: &Bars, hypothesis: Hypothesis, ledger: &Ledger<'_>, draws: u32) -> Option<Self> {
-        if hypothesis.is_all_but_steady() {
-            return None;
-        }
         let course = ledger.course(&hypothesis, draws, bars)?;
         Some(Self { hypothesis, log_likelihood: course.total(), course })
     }
@@ -129,20 +122,6 @@ impl<'a> Climb<'a> {
             }
         }
         moved
-    }
-
-    /// Tries periods up to the neighbours that were tried before, and then one by one.
-    fn periods(&mut self, at: usize, axis: &Axis) {
-        let centre = self.fit.hypothesis.values[at];
-        for step in -8..=8 {
-            let period = (centre * PERIOD_FACTOR.powf(f64::from(step) / 8.0)).round();
-            self.improve(|hypothesis| hypothesis.values[at] = period.clamp(axis.low, axis.high));
-        }
-        let centre = self.fit.hypothesis.values[at];
-        for step in -4..=4 {
-            let period = centre + f64::from(step);
-            self.improve(|hypothesis| hypothesis.values[at] = period.clamp(axis.low, axis.high));
-        }
     }
 
     fn parameters(&mut self, step: f64) -> bool {
@@ -217,47 +196,6 @@ pub fn with_nuisances(fit: &Fit, ledger: &Ledger<'_>, draws: u32, bars: &Bars) -
     if best.log_likelihood < fit.log_likelihood + WORTH { fit.clone() } else { best }
 }
 
-/// Tries all periods of a family that does now and then what the fit does always: the likelihood
-/// has a peak of its own at the true one, so that no climb finds it from afar. `None` for families
-/// without a period.
-pub fn with_period(fit: &Fit, family: &'static Family, ledger: &Ledger<'_>, draws: u32) -> Option<Fit> {
-    let at = family.axes.iter().position(|axis| axis.scale == Scale::WholeLogarithmic)?;
-    let axis = &family.axes[at];
-    let own = |axis: &Axis| fit.hypothesis.family.axes.iter().position(|other| other.key == axis.key);
-    let value = |axis: &Axis| own(axis).map_or(axis.grid[0], |own| fit.hypothesis.values[own]);
-    // The other parameters may be wrong where the period is.
-    let mut bases = vec![family.axes.iter().map(value).collect(), family.leaves().swap_remove(0)];
-    bases.dedup_by(|one, two| (0..one.len()).all(|other| other == at || one[other] == two[other]));
-    let mut found: Vec<Fit> = Vec::new();
-    for values in bases {
-        let mut base = Hypothesis { family, values, ..fit.hypothesis.clone() };
-        for period in periods(axis, ledger) {
-            base.values[at] = period;
-            let bars = found.last().unwrap_or(fit).bars(ledger);
-            found.extend(Fit::above(&bars, base.clone(), ledger, draws));
-            found.sort_by(|one, two| two.log_likelihood.total_cmp(&one.log_likelihood));
-            found.truncate(PERIODS_CLIMBED);
-        }
-    }
-    let climbed = found.into_iter().map(|found| {
-        let mut climb = Climb::new(found, ledger, draws);
-        climb.capacity(0.0);
-        climb.periods(at, axis);
-        climb.capacity(0.0);
-        climb.fit
-    });
-    climbed.max_by(|one, two| one.log_likelihood.total_cmp(&two.log_likelihood))
-}
-
-/// Periods that may differ: those that are longer than all visits are the same.
-fn periods(axis: &Axis, ledger: &Ledger<'_>) -> impl Iterator<Item = f64> + use<> {
-    let (low, most) = (axis.low, axis.high.min(ledger.longest() as f64 + 1.0));
-    std::iter::successors(Some(low), move |&period| {
-        let next = (period * PERIOD_FACTOR).round().max(period + 1.0).min(most);
-        (next > period).then_some(next)
-    })
-}
-
 /// Capacities that explain nearly as much: the log likelihood drops by less than `drop`.
 pub fn interval(fit: &Fit, ledger: &Ledger<'_>, draws: u32, drop: f64) -> (u32, u32) {
     if fit.hypothesis.draws() {
@@ -312,7 +250,6 @@ fn beside(hypothesis: &Hypothesis) -> Vec<Hypothesis> {
             Scale::Linear => [value - block, value + block],
             Scale::Whole => [value - 1.0, value + 1.0],
             Scale::Logarithmic => [value / FACTOR, value * FACTOR],
-            Scale::WholeLogarithmic => [(value / FACTOR).floor(), (value * FACTOR).ceil()],
         };
         for known in 0..all.len() {
             for side in
@@ -369,89 +306,10 @@ fn rough_interval(fit: &Fit, ledger: &Ledger<'_>, drop: f64) -> (u32, u32) {
 fn as_many_blocks(fit: &Fit, frames: u32) -> Option<Hypothesis> {
     let mut other = Hypothesis { frames, ..fit.hypothesis.clone() };
     let axes = other.family.axes;
-    let shares = || axes.iter().enumerate().filter(|(_, axis)| !axis.scale.is_whole());
+    let shares = || axes.iter().enumerate().filter(|(_, axis)| axis.scale != Scale::Whole);
     for (at, axis) in shares() {
         let blocks = other.values[at] * f64::from(fit.hypothesis.frames);
         other.values[at] = (blocks / f64::from(frames)).clamp(axis.low, axis.high);
     }
     shares().next().is_some().then_some(other)
-}
-
-/// Values of one parameter that explain nearly as much, all else but the capacity being as it is:
-/// from the best one outwards, and beyond what explains less wherever there is another peak.
-pub fn parameter_interval(fit: &Fit, at: usize, ledger: &Ledger<'_>, draws: u32, drop: f64) -> [f64; 2] {
-    let axis = fit.hypothesis.family.axes[at];
-    let holds_of = |value: f64, frames: u32| {
-        let mut hypothesis = Hypothesis { frames, ..fit.hypothesis.clone() };
-        hypothesis.values[at] = value;
-        ledger.is_above(fit.log_likelihood - drop, &hypothesis, draws)
-    };
-    let centre = fit.hypothesis.frames;
-    let holds = |value: f64| {
-        let near = (1..=NEAR_MIN).flat_map(|by| [centre.saturating_sub(by).max(1), centre + by]);
-        std::iter::once(centre).chain(near).any(|frames| holds_of(value, frames))
-    };
-    let value = fit.hypothesis.values[at];
-    let [mut low, mut high] = [-1.0, 1.0].map(|sign| edge(&axis, value, sign, holds));
-    for value in lookouts(&axis, ledger).filter(|&value| holds(value)) {
-        // Periods that are longer than all visits are the same.
-        let all = axis.scale == Scale::WholeLogarithmic && value > ledger.longest() as f64;
-        (low, high) = (low.min(value), high.max(if all { axis.high } else { value }));
-    }
-    // Along the ridge on which a share of the capacity is as many blocks.
-    if !axis.scale.is_whole() && !fit.hypothesis.draws() {
-        let capacities = interval(fit, ledger, draws, drop);
-        let others = (capacities.0..=capacities.1).filter_map(|frames| as_many_blocks(fit, frames));
-        for other in others.filter(|other| ledger.is_above(fit.log_likelihood - drop, other, draws)) {
-            (low, high) = (low.min(other.values[at]), high.max(other.values[at]));
-        }
-    }
-    // Outwards: whatever rounds to the edge lies inside.
-    if axis.scale.is_whole() { [low, high] } else { [(low * 1e4).floor() / 1e4, (high * 1e4).ceil() / 1e4] }
-}
-
-/// How far a parameter may be moved in one direction: doubling steps out, then halving steps back;
-/// whole numbers one by one.
-fn edge(axis: &Axis, value: f64, sign: f64, holds: impl Fn(f64) -> bool) -> f64 {
-    /// The first step, in quarters of the range.
-    const STEP: f64 = 4.0 / 4096.0;
-    /// Whole numbers that are tried.
-    const WHOLE_MAX: usize = 50;
-    if axis.scale.is_whole() {
-        let one_by_one = std::iter::successors(Some(value), |&value| {
-            let next = axis.moved(value, sign * f64::MIN_POSITIVE);
-            (next != value).then_some(next)
-        });
-        return one_by_one.take(WHOLE_MAX).skip(1).take_while(|&value| holds(value)).last().unwrap_or(value);
-    }
-    let at = |distance: f64| axis.moved(value, sign * distance);
-    let (mut inside, mut step) = (0.0, STEP);
-    let reaches = |inside: &mut f64, step: f64| {
-        let next = at(*inside + step);
-        let there = next != at(*inside) && holds(next);
-        *inside += if there { step } else { 0.0 };
-        there
-    };
-    while reaches(&mut inside, step) {
-        step *= 2.0;
-    }
-    while step > STEP {
-        step /= 2.0;
-        reaches(&mut inside, step);
-    }
-    if inside == 0.0 { value } else { at(inside) }
-}
-
-/// Values all over the range at which another peak would be seen.
-fn lookouts<'a>(axis: &'a Axis, ledger: &Ledger<'_>) -> Box<dyn Iterator<Item = f64> + 'a> {
-    /// Of what is no period.
-    const LOOKOUTS: u32 = 50;
-    match axis.scale {
-        Scale::WholeLogarithmic => Box::new(periods(axis, ledger)),
-        Scale::Whole => Box::new((axis.low as u32..=axis.high as u32).map(f64::from)),
-        Scale::Linear | Scale::Logarithmic => {
-            let at = |step: u32| axis.moved(axis.low, 4.0 * f64::from(step) / f64::from(LOOKOUTS));
-            Box::new((0..=LOOKOUTS).map(at))
-        }
-    }
 }

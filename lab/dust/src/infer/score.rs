@@ -16,7 +16,7 @@ mod course;
 use std::ops::Range;
 
 use super::calibrate::Noise;
-use super::evidence::{Evidence, Fresh, tells};
+use super::evidence::{Evidence, Fresh, seen, tells};
 use super::hypothesis::Hypothesis;
 
 pub use course::{Bars, Course};
@@ -61,7 +61,7 @@ impl<'a> Ledger<'a> {
         let logs: Vec<Vec<(f32, f32)>> = evidence
             .visits()
             .iter()
-            .map(|visit| visit.odds.iter().map(|&odds| logs(f64::from(odds), noise)).collect())
+            .map(|visit| visit.odds.iter().map(|&odds| logs(odds, noise)).collect())
             .collect();
         let looks = looks(evidence, &logs);
         Self { evidence, noise, logs, looks }
@@ -127,11 +127,6 @@ impl<'a> Ledger<'a> {
         self.evidence.len()
     }
 
-    /// Observations of the longest visit.
-    pub fn longest(&self) -> usize {
-        self.logs.iter().map(Vec::len).max().unwrap_or(0)
-    }
-
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.evidence.is_empty()
@@ -181,7 +176,7 @@ impl<'a> Ledger<'a> {
                     by_draw.iter_mut().for_each(|sum| *sum += explained);
                     continue;
                 }
-                let seen = 1.0 / (1.0 + f64::from(-visit.odds[at]).exp());
+                let seen = seen(visit.odds[at]);
                 wrong += if share > 0.5 { 1.0 - seen } else { seen };
                 // What a typical observation would give: right, or misleading.
                 let hit = self.noise.seen(share);
@@ -240,8 +235,8 @@ fn explained(sum: f64, hits: &[u16], logs: &[(f32, f32)], draws: u32) -> f64 {
 }
 
 /// Log probabilities of an observation, given a hit and given a miss.
-fn logs(odds: f64, noise: Noise) -> (f32, f32) {
-    let seen = 1.0 / (1.0 + (-odds).exp());
+fn logs(odds: f32, noise: Noise) -> (f32, f32) {
+    let seen = seen(odds);
     let hit = (1.0 - noise.hits) * seen + noise.hits * (1.0 - seen);
     let not_miss = (1.0 - noise.misses) * seen + noise.misses * (1.0 - seen);
     (hit.ln() as f32, (1.0 - not_miss).ln() as f32)

@@ -1,8 +1,8 @@
-//! What Dust does to a cache: a script of accesses, pauses and flushes.
+//! What Dust does to a cache: a script of accesses, from an emptied cache or going on.
 //!
 //! ```text
-//!   flush   0 1 2 3 4 .. 89   pause 1.1 s   0 0 1 1 ..   5 14 23 32 ..
-//!   (cold)  initial order                   set-up       probes
+//!   flush   0 1 2 3 4 .. 89   0 0 1 1 ..   5 14 23 32 ..
+//!   (cold)  initial order     set-up       probes
 //! ```
 //!
 //! Blocks are numbered from 0 within a *visit*: the scripts from one flush to the next. A target
@@ -10,34 +10,21 @@
 //! the last visit is remembered.
 //!
 //! Simulate and match (rule D1) works on a cache in use, so a probe is an access like any other.
-//! Which accesses are probes matters to people who look at a plot.
 
-use std::time::Duration;
+use serde::{Deserialize, Serialize};
 
 use super::random::Random;
 
-/// One thing to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Empty the cache, and use new blocks from now on.
-    Flush,
-    /// Do nothing for a while.
-    Sleep(Duration),
-    /// Read one block.
-    Access(u32),
-}
-
-/// A list of steps with a name.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// Accesses with a name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Script {
     /// What the script is good for: the name of its pattern.
     pub pattern: String,
-    /// Whether it starts with a flush. If not, it goes on where the last one ended.
+    /// Whether the cache is emptied first, and new blocks are used from now on. If not, the script
+    /// goes on where the last one ended.
     pub cold: bool,
     /// The blocks to read, in order.
     pub accesses: Vec<u32>,
-    /// Positions in `accesses` before which to sleep, increasing, and for how long.
-    pub pauses: Vec<(usize, Duration)>,
     /// Positions in `accesses` that are probes, increasing.
     pub probes: Vec<usize>,
 }
@@ -51,21 +38,6 @@ impl Script {
     /// An empty script that goes on where the last one ended.
     pub fn warm(pattern: &str) -> Self {
         Self { pattern: pattern.into(), ..Self::default() }
-    }
-
-    /// The steps one by one.
-    pub fn steps(&self) -> impl Iterator<Item = Step> + '_ {
-        let mut pauses = self.pauses.iter().peekable();
-        let accesses = self.accesses.iter().enumerate().flat_map(move |(at, &block)| {
-            let pause = pauses.next_if(|(before, _)| *before == at).map(|&(_, time)| Step::Sleep(time));
-            pause.into_iter().chain([Step::Access(block)])
-        });
-        self.cold.then_some(Step::Flush).into_iter().chain(accesses)
-    }
-
-    /// Time spent sleeping.
-    pub fn slept(&self) -> Duration {
-        self.pauses.iter().map(|(_, time)| *time).sum()
     }
 
     /// Reads one block.
@@ -85,14 +57,6 @@ impl Script {
         }
     }
 
-    /// Sleeps before the next access.
-    pub fn pause(&mut self, time: Duration) {
-        match self.pauses.last_mut() {
-            Some((at, last)) if *at == self.accesses.len() => *last += time,
-            _ => self.pauses.push((self.accesses.len(), time)),
-        }
-    }
-
     /// Reads one block to see whether it is still there.
     pub fn probe(&mut self, block: u32) {
         self.probes.push(self.accesses.len());
@@ -109,23 +73,5 @@ impl Script {
     /// One more than the highest block.
     pub fn blocks(&self) -> u32 {
         self.accesses.iter().max().map_or(0, |&block| block.saturating_add(1))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn steps_come_in_order() {
-        let mut script = Script::cold("example");
-        script.touch(3);
-        script.pause(Duration::from_millis(4));
-        script.pause(Duration::from_millis(1));
-        script.probe(5);
-        let steps: Vec<Step> = script.steps().collect();
-        let time = Duration::from_millis(5);
-        assert_eq!(steps, [Step::Flush, Step::Access(3), Step::Sleep(time), Step::Access(5)]);
-        assert_eq!((script.blocks(), script.slept(), script.probes.as_slice()), (6, time, [1].as_slice()));
     }
 }

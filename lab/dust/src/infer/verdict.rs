@@ -34,7 +34,7 @@ pub const CONFIDENCE_MIN: f64 = 0.75;
 pub const CONTRADICTED_MAX: f64 = 0.1;
 /// Log likelihood within which capacities are in the interval: three standard deviations of a
 /// tempered normal.
-pub(super) const INTERVAL_DROP: f64 = 4.5 / super::rank::TEMPER;
+const INTERVAL_DROP: f64 = 4.5 / super::rank::TEMPER;
 
 /// Whether the best fit is good enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

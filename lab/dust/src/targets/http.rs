@@ -21,9 +21,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::{Patience, Stop, Target, TargetError, failed};
-use crate::stop::PATIENCE;
-use crate::{Reading, Script, Step};
+use super::wire::{PATIENCE, Patience};
+use super::{Stop, Target, TargetError, failed};
+use crate::{Reading, Script};
 
 /// Bytes of a page by default.
 const PAGE_BYTES: u32 = 4096;
@@ -52,17 +52,9 @@ impl HttpTarget {
     ///
     /// # Errors
     ///
-    /// When the address is taken, the proxy does not answer, or does not ask this origin.
-    pub fn new(url: &str, origin: &str, page_bytes: Option<u32>) -> Result<Self, TargetError> {
-        Self::open(url, origin, page_bytes, &Patience::default())
-    }
-
-    /// The same with other patience.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`new`](Self::new), and when the answer is not wanted any more.
-    pub fn open(
+    /// When the address is taken, the proxy does not answer, does not ask this origin, or the
+    /// answer is not wanted any more.
+    pub fn new(
         url: &str,
         origin: &str,
         page_bytes: Option<u32>,
@@ -110,25 +102,12 @@ impl HttpTarget {
 
 impl Target for HttpTarget {
     fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
-        let mut readings = Vec::with_capacity(script.accesses.len());
-        for step in script.steps() {
-            self.stop.check()?;
-            match step {
-                // W2: inquiries of targets that cannot be flushed go on to new blocks instead.
-                Step::Flush => {}
-                Step::Sleep(time) => self.stop.sleep(time)?,
-                Step::Access(block) => readings.push(Reading::Said { hit: self.access(block)? }),
-            }
-        }
-        Ok(readings)
+        // W2: inquiries of targets that cannot be flushed go on to new blocks instead.
+        script.accesses.iter().map(|&block| Ok(Reading::Said { hit: self.access(block)? })).collect()
     }
 
     fn block_bytes(&self) -> Option<u64> {
         Some(self.page_bytes.into())
-    }
-
-    fn heed(&mut self, stop: Stop) {
-        self.stop = stop;
     }
 }
 
@@ -259,12 +238,16 @@ mod tests {
     use super::*;
     use std::process::Command;
 
+    /// Asks the origin itself.
+    fn without_proxy(origin: Origin) -> HttpTarget {
+        let (url, agent) = (format!("http://{}", origin.address), agent(PATIENCE / 2));
+        HttpTarget { url, agent, origin, page_bytes: 10, run: run(), stop: Stop::default() }
+    }
+
     #[test]
     fn without_a_proxy_every_access_is_a_miss() {
         let origin = Origin::new("127.0.0.1:0", 10).unwrap();
-        let url = format!("http://{}", origin.address);
-        let agent = agent(PATIENCE);
-        let target = HttpTarget { url, agent, origin, page_bytes: 10, run: run(), stop: Stop::default() };
+        let target = without_proxy(origin);
         assert!(!target.access(1).unwrap() && !target.access(1).unwrap());
     }
 
@@ -290,19 +273,18 @@ mod tests {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
             while stream.write_all(&[b'x'; 4096]).is_ok() {}
         });
-        let error = HttpTarget::new(&format!("http://{address}"), "127.0.0.1:0", None).unwrap_err();
+        let error = HttpTarget::new(&format!("http://{address}"), "127.0.0.1:0", None, &Patience::default())
+            .unwrap_err();
         assert!(error.to_string().contains(&address), "{error}");
         endless.join().unwrap();
     }
 
     #[test]
-    fn who_says_nothing_keeps_nobody_from_the_origin() {
+    fn connections_that_say_nothing_do_not_fill_the_origin() {
         let origin = Origin::new("127.0.0.1:0", 10).unwrap();
         let reserve: Vec<TcpStream> =
             (0..CONNECTIONS_MAX - 1).map(|_| TcpStream::connect(&origin.address).unwrap()).collect();
-        let url = format!("http://{}", origin.address);
-        let agent = agent(PATIENCE / 2);
-        let target = HttpTarget { url, agent, origin, page_bytes: 10, run: run(), stop: Stop::default() };
+        let target = without_proxy(origin);
         assert!(!target.access(1).unwrap());
         // One more than are kept, and then again as many as there were.
         let address = target.origin.address.clone();

@@ -3,7 +3,6 @@
 //! ```text
 //!   pantler-dust-1c9f03aa-4711       a control group of process 4711 of the world 1c9f03aa
 //!   .pantler-dust-1c9f03aa-4711-a0   a file of it on a mount
-//!   dust:1c9f03aa:4711:0:17          a key of it at a server
 //! ```
 //!
 //! A world is one boot of one machine, and one view of its processes: a number that no process has
@@ -26,37 +25,22 @@ fn world() -> Option<String> {
     Some(format!("{:08x}", hash as u32))
 }
 
-/// World and process of whatever this process makes, as `world-process`, or with another sign
-/// between them.
-pub fn owner(between: char) -> String {
-    format!("{}{between}{}", world().unwrap_or_else(|| "nowhere".into()), std::process::id())
-}
-
-/// Whether a name that goes on with an owner is that of a process that has ended.
-pub fn is_left(name: &str, prefix: &str, between: char) -> bool {
-    let Some(world) = world() else { return false };
-    let rest = name.strip_prefix(prefix).and_then(|rest| rest.strip_prefix(&world));
-    let Some(rest) = rest.and_then(|rest| rest.strip_prefix(between)) else { return false };
-    let end = rest.find(|char: char| !char.is_ascii_digit()).unwrap_or(rest.len());
-    let pid = rest[..end].parse().ok().and_then(Pid::from_raw);
-    pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH))
-}
-
-/// The beginning of keys with an owner of this world; `None` where that cannot be told.
-pub fn keys() -> Option<String> {
-    Some(format!("dust:{}:", world()?))
+/// World and process of whatever this process makes, as `world-process`.
+pub fn owner() -> String {
+    format!("{}-{}", world().unwrap_or_else(|| "nowhere".into()), std::process::id())
 }
 
 /// Paths in a folder that ended processes left.
 pub fn left_in(folder: &Path, prefix: &str) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let left = entries.flatten().filter(|entry| is_left(&entry.file_name().to_string_lossy(), prefix, '-'));
+    let (Some(world), Ok(entries)) = (world(), fs::read_dir(folder)) else { return Vec::new() };
+    let prefix = format!("{prefix}{world}-");
+    let is_left = |name: &str| {
+        let pid = name.strip_prefix(&prefix).and_then(|rest| rest.split('-').next()?.parse().ok());
+        pid.and_then(Pid::from_raw).is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH))
+    };
+    let left = entries.flatten().filter(|entry| is_left(&entry.file_name().to_string_lossy()));
     left.map(|entry| entry.path()).collect()
 }
-
-/// The number of a process that cannot be: the kernel numbers no further than 2^22.
-#[cfg(test)]
-pub const ENDED: u32 = (1 << 22) + 5;
 
 #[cfg(test)]
 mod tests {
@@ -64,27 +48,23 @@ mod tests {
 
     #[test]
     fn only_what_an_ended_process_of_this_world_made_is_left_over() {
-        let world = world().unwrap();
-        let own = owner('-');
-        assert_eq!(own, format!("{world}-{}", std::process::id()));
-        for (name, expected) in [
-            (format!("it-{world}-{ENDED}"), true),
-            (format!("it-{world}-{ENDED}-a0"), true),
-            (format!("it-{own}"), false),
-            (format!("it-{world}-"), false),
-            (format!("it-{world}-0"), false),
-            (format!("it-{world}-99999999999"), false),
-            (format!("it-00000000-{ENDED}"), false),
-            (format!("is-{world}-{ENDED}"), false),
-            (format!("it-{ENDED}"), false),
-        ] {
-            assert_eq!(is_left(&name, "it-", '-'), expected, "{name}");
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let left = folder.path().join(format!("it-{world}-{ENDED}-b1"));
-        fs::write(&left, "").unwrap();
-        fs::write(folder.path().join(format!("it-{own}")), "").unwrap();
-        assert_eq!(left_in(folder.path(), "it-"), [left]);
+        // The kernel numbers no further than 2^22.
+        let ended = (1 << 22) + 5;
+        let (folder, world, own) = (tempfile::tempdir().unwrap(), world().unwrap(), owner());
+        let left = [format!("it-{world}-{ended}"), format!("it-{world}-{ended}-b1")];
+        let others = [
+            format!("it-{own}"),
+            format!("it-{world}-"),
+            format!("it-{world}-0"),
+            format!("it-{world}-99999999999"),
+            format!("it-00000000-{ended}"),
+            format!("is-{world}-{ended}"),
+            format!("it-{ended}"),
+        ];
+        left.iter().chain(&others).for_each(|name| fs::write(folder.path().join(name), "").unwrap());
+        let mut found = left_in(folder.path(), "it-");
+        found.sort_unstable();
+        assert_eq!(found, left.map(|name| folder.path().join(name)));
         assert!(left_in(&folder.path().join("no"), "it-").is_empty());
     }
 }

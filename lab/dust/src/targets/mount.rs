@@ -45,7 +45,7 @@ use self::way::Way;
 use super::leftovers::{left_in, owner};
 use super::{Stop, Target, TargetError, failed};
 use crate::infer::random::Random;
-use crate::{Reading, Script, Step};
+use crate::{Reading, Script};
 
 /// What names begin with.
 const PREFIX: &str = ".pantler-dust-";
@@ -94,18 +94,9 @@ impl MountTarget {
     ///
     /// # Errors
     ///
-    /// When nothing can be written there, hits and misses take the same time, or `room_bytes` is
-    /// not enough for the measurement.
-    pub fn new(directory: &Path, room_bytes: u64) -> Result<Self, TargetError> {
-        Self::open(directory, room_bytes, Stop::default())
-    }
-
-    /// The same until `stop` says that the answer is not wanted any more.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`new`](Self::new), and then.
-    pub fn open(directory: &Path, room_bytes: u64, stop: Stop) -> Result<Self, TargetError> {
+    /// When nothing can be written there, hits and misses take the same time, `room_bytes` is not
+    /// enough for the measurement, or `stop` says that the answer is not wanted any more.
+    pub fn new(directory: &Path, room_bytes: u64, stop: Stop) -> Result<Self, TargetError> {
         for path in left_in(directory, PREFIX) {
             // One that cannot be deleted is in the way of its owner only, who can see it.
             let _ = emptied(&path);
@@ -175,27 +166,13 @@ fn median(times: &mut [u64]) -> u64 {
 impl Target for MountTarget {
     fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
         self.files.grow(u64::from(script.blocks()) * self.block_bytes)?;
-        let mut readings = Vec::with_capacity(script.accesses.len());
-        for step in script.steps() {
-            match step {
-                // Inquiries of targets that cannot be flushed go on to new blocks instead (T1).
-                Step::Flush => {}
-                Step::Sleep(time) => self.files.stop.sleep(time)?,
-                Step::Access(block) => {
-                    let at = u64::from(block) * self.block_bytes;
-                    readings.push(Reading::Took(self.files.read(at)?));
-                }
-            }
-        }
-        Ok(readings)
+        // Inquiries of targets that cannot be flushed go on to new blocks instead (T1).
+        let places = script.accesses.iter().map(|&block| u64::from(block) * self.block_bytes);
+        places.map(|at| self.files.read(at).map(Reading::Took)).collect()
     }
 
     fn block_bytes(&self) -> Option<u64> {
         Some(self.block_bytes)
-    }
-
-    fn heed(&mut self, stop: Stop) {
-        self.files.stop = stop;
     }
 }
 
@@ -274,7 +251,7 @@ impl TestFiles {
     }
 
     fn add(&mut self) -> Result<(), TargetError> {
-        let name = format!("{PREFIX}{}-{}{}", owner('-'), self.series, self.files.len());
+        let name = format!("{PREFIX}{}-{}{}", owner(), self.series, self.files.len());
         let path = self.directory.join(name);
         let file = made(&path)?;
         // Where the kernel caches what it reads of a mount, it shall at least read nothing ahead.

@@ -29,7 +29,7 @@ use rustix::fs::{Advice, fadvise};
 
 use super::leftovers::{left_in, owner};
 use super::{Stop, Target, TargetError, failed};
-use crate::{Reading, Script, Step};
+use crate::{Reading, Script};
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
@@ -60,14 +60,8 @@ impl PageCacheTarget {
     /// # Errors
     ///
     /// Without control groups for memory or the right to make one.
-    pub fn new(folder: &Path) -> Result<Self, TargetError> {
-        Ok(Self {
-            folder: folder.to_owned(),
-            group: Group::new(LIMIT_BYTES)?,
-            visit: None,
-            visits: 0,
-            stop: Stop::default(),
-        })
+    pub fn new(folder: &Path, stop: Stop) -> Result<Self, TargetError> {
+        Ok(Self { folder: folder.to_owned(), group: Group::new(LIMIT_BYTES)?, visit: None, visits: 0, stop })
     }
 
     fn flush(&mut self) {
@@ -77,7 +71,7 @@ impl PageCacheTarget {
 
     fn prepare(&mut self, blocks: u32) -> Result<(), TargetError> {
         if self.visit.is_none() {
-            let path = self.folder.join(format!("{PREFIX}{}-{}", owner('-'), self.visits));
+            let path = self.folder.join(format!("{PREFIX}{}-{}", owner(), self.visits));
             self.visit = Some(VisitFile::new(path)?);
         }
         match &mut self.visit {
@@ -96,33 +90,22 @@ impl Target for PageCacheTarget {
         let Some(visit) = &self.visit else { return Ok(Vec::new()) };
         let mut readings = Vec::with_capacity(script.accesses.len());
         let inside = self.group.enter()?;
-        for step in script.steps() {
+        for (at, &block) in script.accesses.iter().enumerate() {
             self.stop.check()?;
-            match step {
-                Step::Flush => {}
-                Step::Sleep(time) => self.stop.sleep(time)?,
-                Step::Access(block) => {
-                    let at = readings.len();
-                    if at.is_multiple_of(FRESH_EVERY) {
-                        inside.refresh_statistics();
-                    }
-                    let mut byte = [0];
-                    let file = &visit.descriptors[at % DESCRIPTORS];
-                    let start = Instant::now();
-                    file.read_exact_at(&mut byte, u64::from(block) * PAGE).map_err(failed("read"))?;
-                    readings.push(Reading::Took(start.elapsed().as_nanos() as u64));
-                }
+            if at.is_multiple_of(FRESH_EVERY) {
+                inside.refresh_statistics();
             }
+            let mut byte = [0];
+            let file = &visit.descriptors[at % DESCRIPTORS];
+            let start = Instant::now();
+            file.read_exact_at(&mut byte, u64::from(block) * PAGE).map_err(failed("read"))?;
+            readings.push(Reading::Took(start.elapsed().as_nanos() as u64));
         }
         Ok(readings)
     }
 
     fn block_bytes(&self) -> Option<u64> {
         Some(PAGE)
-    }
-
-    fn heed(&mut self, stop: Stop) {
-        self.stop = stop;
     }
 }
 
@@ -201,7 +184,7 @@ impl Group {
             // One that cannot be removed is not empty, so it is in use after all.
             let _ = fs::remove_dir(group);
         }
-        let folder = root.join(format!("{PREFIX}{}", owner('-')));
+        let folder = root.join(format!("{PREFIX}{}", owner()));
         fs::create_dir(&folder)
             .map_err(|error| missing(format!("a memory control group ({}: {error})", folder.display())))?;
         // A group that is not visible from here counts as the top.

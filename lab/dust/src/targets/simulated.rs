@@ -6,7 +6,7 @@ use pantler_policy::{Replacement, Spec};
 use super::{Target, TargetError};
 use crate::infer::random::Random;
 use crate::infer::simulate::{Nuisances, Simulated, identity};
-use crate::{Reading, Script, Step};
+use crate::{Reading, Script};
 
 /// A cache of `frames` blocks that gives some wrong answers.
 #[derive(Debug)]
@@ -90,21 +90,14 @@ fn reseeded(spec: Spec, seed: u64) -> Spec {
 
 impl Target for SimulatedTarget {
     fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
-        let mut readings = Vec::with_capacity(script.accesses.len());
-        for step in script.steps() {
-            match step {
-                Step::Flush => {
-                    let seed = self.random.word() >> 32;
-                    self.spec = reseeded(self.spec, seed);
-                    self.hash = seed;
-                    self.cache = empty(self.spec, self.frames)?;
-                    self.handles.clear();
-                    self.next = 0;
-                }
-                Step::Sleep(_) => {}
-                Step::Access(block) => readings.push(Reading::Said { hit: self.access(block) }),
-            }
+        if script.cold {
+            let seed = self.random.word() >> 32;
+            self.spec = reseeded(self.spec, seed);
+            self.hash = seed;
+            self.cache = empty(self.spec, self.frames)?;
+            self.handles.clear();
+            self.next = 0;
         }
-        Ok(readings)
+        Ok(script.accesses.iter().map(|&block| Reading::Said { hit: self.access(block) }).collect())
     }
 }

@@ -4,7 +4,7 @@
 use pantler_dust::infer::random::Random;
 use pantler_dust::targets::expectations;
 use pantler_dust::{
-    Doubt, Inquiry, Known, Options, Reading, Report, Script, Step, Target, TargetError, investigate,
+    Doubt, Inquiry, Known, Options, Reading, Report, Script, Target, TargetError, investigate,
 };
 use pantler_policy::{Demand, Replacement};
 
@@ -54,18 +54,15 @@ impl Mount {
 
 impl Target for Mount {
     fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
-        let read = |step| match step {
-            Step::Access(block) => Some(Reading::Took(self.read(block))),
-            Step::Flush | Step::Sleep(_) => None,
-        };
-        Ok(script.steps().filter_map(read).collect())
+        let mut read = |&block| Reading::Took(self.read(block));
+        Ok(script.accesses.iter().map(&mut read).collect())
     }
 }
 
 fn ask(mut mount: Mount, seed: u64) -> Report {
     let options = Options { seed, ..expectations("mount /m") };
     let inquiry = investigate(Inquiry::new(options), &mut mount).expect("it answers");
-    let report = Report::of("mount /m", None, &inquiry);
+    let report = Report::of("mount /m", None, &inquiry, None);
     println!("{}", report.text());
     report
 }

@@ -4,7 +4,7 @@
 use std::hash::BuildHasher;
 
 use pantler_dust::targets::expectations;
-use pantler_dust::{Inquiry, Known, Options, Reading, Script, Step, Target, TargetError, investigate};
+use pantler_dust::{Inquiry, Known, Options, Reading, Script, Target, TargetError, investigate};
 use pantler_policy::{Demand, Replacement};
 
 /// A cache that is asked by time, is never emptied, and calls its blocks by names of its own.
@@ -33,11 +33,8 @@ impl Mount {
 
 impl Target for Mount {
     fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
-        let read = |step| match step {
-            Step::Access(block) => Some(self.read(block)),
-            Step::Flush | Step::Sleep(_) => None,
-        };
-        Ok(script.steps().filter_map(read).collect())
+        let mut read = |&block| self.read(block);
+        Ok(script.accesses.iter().map(&mut read).collect())
     }
 }
 

@@ -31,7 +31,7 @@ fn coverage(draws: bool, rounds: u32) -> Coverage {
 
 /// Two more than are expected may miss the truth, by chance.
 fn holds(coverage: &Coverage) {
-    for count in [coverage.capacity, coverage.all_parameters(), coverage.measured] {
+    for count in [coverage.capacity, coverage.measured] {
         let missed = f64::from(count.all - count.covered);
         assert!(missed <= (1.0 - CLAIM) * f64::from(count.all) + 2.0, "{coverage}");
     }
@@ -40,7 +40,7 @@ fn holds(coverage: &Coverage) {
 #[test]
 fn intervals_hold_the_truth() {
     let coverage = coverage(false, 4);
-    assert!(coverage.capacity.all > 100 && coverage.all_parameters().all > 60, "{coverage}");
+    assert!(coverage.capacity.all > 100, "{coverage}");
     // Wide intervals would always do.
     assert!(coverage.capacity.width < 0.04 * f64::from(coverage.capacity.all), "{coverage}");
     holds(&coverage);

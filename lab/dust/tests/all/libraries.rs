@@ -3,9 +3,7 @@
 
 use std::num::NonZeroUsize;
 
-use pantler_dust::{
-    Inquiry, Known, Options, Reading, Script, Step, Target, TargetError, Verdict, investigate,
-};
+use pantler_dust::{Inquiry, Known, Options, Reading, Script, Target, TargetError, Verdict, investigate};
 
 /// A cache of numbers, seen through get and put.
 trait Library {
@@ -20,15 +18,11 @@ struct Asked<L> {
 
 impl<L: Library> Target for Asked<L> {
     fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
-        let mut readings = Vec::new();
-        for step in script.steps() {
-            match step {
-                Step::Flush => self.library = (self.empty)(),
-                Step::Sleep(_) => {}
-                Step::Access(block) => readings.push(Reading::Said { hit: self.library.touch(block.into()) }),
-            }
+        if script.cold {
+            self.library = (self.empty)();
         }
-        Ok(readings)
+        let mut read = |&block| Reading::Said { hit: self.library.touch(u64::from(block)) };
+        Ok(script.accesses.iter().map(&mut read).collect())
     }
 }
 

@@ -1,9 +1,7 @@
 //! Caches that evict in batches, or late, are named with that beside their policy.
 
 use pantler_dust::infer::simulate::{Nuisances, Simulated};
-use pantler_dust::{
-    Inquiry, Known, Options, Reading, Script, Step, Target, TargetError, Verdict, investigate,
-};
+use pantler_dust::{Inquiry, Known, Options, Reading, Script, Target, TargetError, Verdict, investigate};
 use pantler_policy::{Replacement, Spec};
 
 const FRAMES: u32 = 100;
@@ -21,15 +19,11 @@ fn empty(spec: Spec, nuisances: Nuisances) -> Simulated<Replacement> {
 
 impl Target for Evictor {
     fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
-        let mut readings = Vec::new();
-        for step in script.steps() {
-            match step {
-                Step::Flush => self.cache = empty(self.spec, self.nuisances),
-                Step::Sleep(_) => {}
-                Step::Access(block) => readings.push(Reading::Said { hit: self.cache.access(block) }),
-            }
+        if script.cold {
+            self.cache = empty(self.spec, self.nuisances);
         }
-        Ok(readings)
+        let mut read = |&block| Reading::Said { hit: self.cache.access(block) };
+        Ok(script.accesses.iter().map(&mut read).collect())
     }
 }
 

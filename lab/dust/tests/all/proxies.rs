@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 
 use crate::caches::{Choice, NEARLY_LRU, STRANGERS, Stranger};
 use pantler_dust::infer::random::Random;
-use pantler_dust::targets::{HttpTarget, expectations};
+use pantler_dust::targets::{HttpTarget, Patience, expectations};
 use pantler_dust::{Inquiry, Known, Reading, Script, Target, TargetError, Verdict, investigate};
 use pantler_rig::free_port;
 
@@ -57,7 +57,7 @@ fn asked(mut cache: impl Target + Send + 'static) -> Result<Verdict, TargetError
     let to = origin.clone();
     // It ends with the process: no request comes any more.
     std::thread::spawn(move || serve(&listener, &to, &mut cache));
-    let mut target = HttpTarget::new(&url, &origin, Some(1)).expect("it answers");
+    let mut target = HttpTarget::new(&url, &origin, Some(1), &Patience::default()).expect("it answers");
     Ok(investigate(Inquiry::new(expectations(&url)), &mut target)?.verdict())
 }
 

@@ -34,7 +34,7 @@ fn recording(timed: bool) -> Vec<Observed> {
 fn a_recording_takes_as_long_as_it_is() {
     for timed in [false, true] {
         let families = Family::all().iter().filter(|family| family.name == "lru").collect();
-        let options = Options { capacity: Some((30, 50)), families, ..Options::default() };
+        let options = Options { families, blocks_max: 64, ..Options::default() };
         let recording = recording(timed);
         let start = clock_gettime(ClockId::ThreadCPUTime);
         let inquiry = Inquiry::replay(options, recording);
@@ -49,7 +49,7 @@ fn a_recording_takes_as_long_as_it_is() {
 
 /// Everything that is reported of an inquiry.
 fn told(inquiry: &Inquiry, counterexample: Option<&Counterexample>) -> String {
-    let report = Report::of("it", None, inquiry).with(counterexample);
+    let report = Report::of("it", None, inquiry, counterexample.cloned());
     format!("{report:?} {:?}", inquiry.verdict())
 }
 

@@ -42,12 +42,7 @@ pub(super) struct Microbenchmark {
 
 impl Microbenchmark {
     pub fn new(options: &Options) -> Self {
-        Self {
-            filled: 0,
-            range: options.capacity.unwrap_or((1, options.blocks_max)),
-            there: 0,
-            collapse: None,
-        }
+        Self { filled: 0, range: (1, options.blocks_max), there: 0, collapse: None }
     }
 
     /// Blocks that were read.
@@ -105,13 +100,8 @@ impl Microbenchmark {
         unclear || (calibration.modes.is_some() && alike())
     }
 
-    pub fn come_back(&mut self) -> Script {
+    pub fn come_back(&self) -> Script {
         let mut script = Script::warm(RETURN_NAME);
-        if self.filled == 0 {
-            script.cold = true;
-            self.filled = (f64::from(self.range.1) * 1.3) as u32 + 1;
-            script.scan(0..self.filled);
-        }
         (0..self.filled).rev().for_each(|block| script.probe(block));
         script
     }
@@ -129,7 +119,7 @@ impl Microbenchmark {
         if options.lags && self.filled > START_BLOCKS && there * COLLAPSE < held {
             self.collapse = Some((held as u32, there as u32));
         }
-        // Unless told otherwise: policies that replace what is about to be read hold up to half as
+        // Policies that replace what is about to be read hold up to half as
         // much again. Nothing was missing before the cache was filled for the last time but one,
         // and something was then.
         let filled = f64::from(self.filled) * 1.05;
@@ -140,8 +130,7 @@ impl Microbenchmark {
             // blocks.
             (there - 3.0 * (probes * misses * (1.0 - misses)).sqrt()) * 0.85
         };
-        let measured = (least.max(1.0) as u32, ((there * 1.5).max(filled) + 1.0) as u32);
-        self.range = options.capacity.map_or(measured, |(low, high)| (low.max(1), high));
+        self.range = (least.max(1.0) as u32, ((there * 1.5).max(filled) + 1.0) as u32);
         self.there = (there as u32).clamp(self.range.0, self.range.1);
     }
 }

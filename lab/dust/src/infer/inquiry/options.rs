@@ -6,8 +6,6 @@ use super::super::family::Family;
 /// What is known before.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Least and greatest capacity that is possible, in blocks; measured if not given.
-    pub capacity: Option<(u32, u32)>,
     /// Families that are considered.
     pub families: Vec<&'static Family>,
     /// All accesses together, as a multiple of the capacity: never more than that.
@@ -43,7 +41,6 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            capacity: None,
             families: Family::all().iter().collect(),
             accesses_per_block: 30,
             blocks_max: 1 << 20,

@@ -33,9 +33,13 @@ pub enum UseBits {
     HalfSet,
 }
 
-/// Reads of a stripe's blocks in the second step.
-pub fn stripe_reads(stripe: u32) -> u32 {
-    if stripe < STRIPES / 2 { stripe + 1 } else { STRIPES - stripe }
+/// The second step: the stripes, by a left and a right pointer in turns, the middle ones most often.
+fn read_stripes(script: &mut Script, blocks: u32) {
+    for turn in 0..STRIPES {
+        let at = turn / 2 + if turn % 2 == 1 { STRIPES / 2 } else { 0 };
+        let reads = if at < STRIPES / 2 { at + 1 } else { STRIPES - at };
+        (0..reads).for_each(|_| script.scan(at * blocks..(at + 1) * blocks));
+    }
 }
 
 /// Numbers blocks; the test region comes first, so that probes can be plotted by their offset.
@@ -81,24 +85,20 @@ fn leave_half_set(
     script.scan(half);
 }
 
-/// Initial order, recency and frequency all differ; then half of the region is evicted.
-pub fn short_term(capacity: u32, bits: UseBits, random: &mut Random) -> Script {
+/// Initial order, recency and frequency all differ; then half of the region is evicted. With the
+/// blocks of the test region, as of each of these patterns.
+pub fn short_term(capacity: u32, bits: UseBits, random: &mut Random) -> (Script, u32) {
     let mut script = Script::cold("short-term");
     let mut regions = Regions { next: 0 };
     let stripe = (part(capacity, 0.9) / STRIPES).max(1);
     let test = regions.region(stripe * STRIPES);
     warm_up(&mut script, &mut regions, capacity, bits, random);
     script.scan(test.clone());
-    for turn in 0..STRIPES {
-        let at = turn / 2 + if turn % 2 == 1 { STRIPES / 2 } else { 0 };
-        for _ in 0..stripe_reads(at) {
-            script.scan(at * stripe..(at + 1) * stripe);
-        }
-    }
+    read_stripes(&mut script, stripe);
     let eviction = capacity.saturating_sub(test.end) + part(capacity, 0.5);
     script.scan_times(regions.region(eviction), EVICTION_READS);
-    probe_evenly(&mut script, test.end, 2 * STRIPES, random);
-    script
+    probe_evenly(&mut script, test.end, random);
+    (script, test.end)
 }
 
 /// Blocks referenced and replaced before (hot) against blocks that short-term attributes prefer
@@ -106,7 +106,7 @@ pub fn short_term(capacity: u32, bits: UseBits, random: &mut Random) -> Script {
 ///
 /// The blocks that replace hot fill the cache and are read twice, so that they set all use bits by
 /// themselves; for half of them they are prepared after it, where hot and cold go.
-pub fn history(capacity: u32, bits: UseBits, random: &mut Random) -> Script {
+pub fn history(capacity: u32, bits: UseBits, random: &mut Random) -> (Script, u32) {
     let mut script = Script::cold("history");
     let mut regions = Regions { next: 0 };
     let half = part(capacity, 0.5);
@@ -132,14 +132,14 @@ pub fn history(capacity: u32, bits: UseBits, random: &mut Random) -> Script {
     // More reads than any block of the test region has, else policies that count would replace the
     // region by itself.
     script.scan_times(regions.region(half), EVICTION_READS);
-    probe_evenly(&mut script, cold.end, 2 * STRIPES, random);
-    script
+    probe_evenly(&mut script, cold.end, random);
+    (script, cold.end)
 }
 
 /// The third fingerprint of 2Q (figure 8): the short-term attributes are set on a region that is in
 /// the main queue, because it was referenced, replaced and referenced again. The paper leaves the
 /// details open.
-pub fn main_queue(capacity: u32, random: &mut Random) -> Script {
+pub fn main_queue(capacity: u32, random: &mut Random) -> (Script, u32) {
     let mut script = Script::cold("main-queue");
     let mut regions = Regions { next: 0 };
     // The main queue gets three quarters of the cache; the ghosts of half a cache are remembered.
@@ -148,12 +148,7 @@ pub fn main_queue(capacity: u32, random: &mut Random) -> Script {
     script.scan(test.clone());
     script.scan(regions.region(capacity));
     script.scan(test.clone());
-    for turn in 0..STRIPES {
-        let at = turn / 2 + if turn % 2 == 1 { STRIPES / 2 } else { 0 };
-        for _ in 0..stripe_reads(at) {
-            script.scan(at * stripe..(at + 1) * stripe);
-        }
-    }
+    read_stripes(&mut script, stripe);
     // Newcomers that return from the ghosts press upon the main queue: read, replaced by others,
     // and read again.
     let pressing = regions.region(part(capacity, 0.525));
@@ -161,12 +156,13 @@ pub fn main_queue(capacity: u32, random: &mut Random) -> Script {
     script.scan(pressing.clone());
     script.scan(flushing);
     script.scan(pressing);
-    probe_evenly(&mut script, test.end, 2 * STRIPES, random);
-    script
+    probe_evenly(&mut script, test.end, random);
+    (script, test.end)
 }
 
-/// Evenly spaced probes, the first at a random offset in the first interval.
-fn probe_evenly(script: &mut Script, region: u32, probes: u32, random: &mut Random) {
+/// Evenly spaced probes, two for each stripe, the first at a random offset in the first interval.
+fn probe_evenly(script: &mut Script, region: u32, random: &mut Random) {
+    let probes = 2 * STRIPES;
     let spacing = (region / probes).max(1);
     let first = random.below(spacing);
     for probe in 0..probes {
@@ -183,7 +179,8 @@ mod tests {
 
     #[test]
     fn frequencies_peak_in_the_middle_and_the_eviction_scan_tops_them() {
-        let script = short_term(100, UseBits::Cold, &mut Random::new(1));
+        let (script, region) = short_term(100, UseBits::Cold, &mut Random::new(1));
+        assert_eq!(region, 90);
         let mut reads = [0u32; 150];
         let before_probes = script.probes[0];
         script.accesses[..before_probes].iter().for_each(|&block| reads[block as usize] += 1);

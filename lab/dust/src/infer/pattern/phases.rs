@@ -1,7 +1,5 @@
 //! Phases: sets of blocks that are hot, cold, scanned or forgotten.
 
-use std::time::Duration;
-
 use super::super::random::Random;
 use super::super::script::Script;
 use super::part;
@@ -45,12 +43,12 @@ pub(super) fn quick_demotion(capacity: u32, random: &mut Random) -> Script {
     script
 }
 
-/// A set read some times, then another of the same size read thrice with newcomers between, then
+/// A set read five times, then another of the same size read thrice with newcomers between, then
 /// both are probed.
-pub(super) fn frequency_ageing(capacity: u32, times: u32, random: &mut Random) -> Script {
+pub(super) fn frequency_ageing(capacity: u32, random: &mut Random) -> Script {
     let mut script = Script::cold("frequency-ageing");
     let set = part(capacity, 0.5);
-    (0..times).for_each(|_| script.scan(0..set));
+    (0..5).for_each(|_| script.scan(0..set));
     let mut newcomer = 2 * set;
     for _ in 0..3 {
         script.scan(set..2 * set);
@@ -82,17 +80,20 @@ pub(super) fn eviction_order(capacity: u32, random: &mut Random) -> Script {
     script
 }
 
-/// Touches before and after a pause: policies that read a clock treat them differently, others do
-/// not.
-pub(super) fn time_gaps(capacity: u32, random: &mut Random) -> Script {
-    let mut script = Script::cold("time-gaps");
-    let set = part(capacity, 0.45);
-    script.scan(0..2 * set);
-    script.scan(0..set);
-    script.pause(Duration::from_millis(1100));
-    script.scan(set..2 * set);
-    script.pause(Duration::from_millis(1100));
-    script.scan(2 * set..2 * set + part(capacity, 0.6));
-    script.probe_shuffled(0..2 * set, random);
+/// A full cache with all bits set, newcomers that make the hand go round, a random half
+/// touched, and newcomers: the order of the survivors tells where the hand stopped, and whether
+/// kept blocks moved.
+pub(super) fn clock_hand(capacity: u32, random: &mut Random) -> Script {
+    let mut script = Script::cold("clock-hand");
+    (0..2).for_each(|_| script.scan(0..capacity));
+    let few = part(capacity, 0.1 + 0.3 * random.unit());
+    script.scan(capacity..capacity + few);
+    let mut half: Vec<u32> = (0..capacity + few).collect();
+    random.shuffle(&mut half);
+    half.truncate(half.len() / 2);
+    script.scan(half);
+    let more = part(capacity, 0.3);
+    script.scan(capacity + few..capacity + few + more);
+    script.probe_shuffled(0..capacity + few, random);
     script
 }

@@ -3,7 +3,6 @@
 //! An interval is what explains nearly as much as the best: [`CLAIM`] of all of them should hold
 //! the truth. Only verdicts with the right name count, since another policy has other parameters.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use super::{between, near};
@@ -51,8 +50,6 @@ pub struct Coverage {
     pub capacity: Count,
     /// What the microbenchmark alone says of capacities, whatever the name.
     pub measured: Count,
-    /// Intervals of parameters, by family and key.
-    pub parameters: BTreeMap<String, Count>,
     /// Verdicts with another name, or none.
     pub others: u32,
 }
@@ -74,24 +71,7 @@ impl Coverage {
         if !self.capacity.enter(frames, within(verdict.interval), frames) {
             missed.push(format!("capacity {frames} in {:?}", verdict.interval));
         }
-        let intervals = inquiry.parameter_intervals();
-        for (axis, &value) in truth.family.axes.iter().zip(&truth.values) {
-            let Some((_, interval)) = intervals.iter().find(|(key, _)| key == axis.key) else { continue };
-            let name = format!("{} {}", truth.family.name, axis.key);
-            if !self.parameters.entry(name).or_default().enter(value, *interval, axis.high - axis.low) {
-                missed.push(format!("{} {value} in {interval:?}", axis.key));
-            }
-        }
         missed
-    }
-
-    /// Intervals of all parameters together.
-    pub fn all_parameters(&self) -> Count {
-        self.parameters.values().fold(Count::default(), |sum, one| Count {
-            covered: sum.covered + one.covered,
-            all: sum.all + one.all,
-            width: sum.width + one.width,
-        })
     }
 }
 
@@ -108,10 +88,6 @@ impl fmt::Display for Coverage {
         };
         line(f, "capacity", &self.capacity)?;
         line(f, "by the microbenchmark alone", &self.measured)?;
-        line(f, "parameters", &self.all_parameters())?;
-        for (name, count) in &self.parameters {
-            line(f, name, count)?;
-        }
         writeln!(f, "{} had another name", self.others)
     }
 }

@@ -1,7 +1,7 @@
 //! Artificial policies: Dust must not take them for one that it knows.
 
 use pantler_dust::infer::random::Random;
-use pantler_dust::{Reading, Script, Step, Target, TargetError};
+use pantler_dust::{Reading, Script, Target, TargetError};
 
 /// The block to replace, given all blocks from the least to the most recently used, and the number
 /// of the replacement.
@@ -87,22 +87,16 @@ impl Stranger {
 
 impl Target for Stranger {
     fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
-        let mut readings = Vec::with_capacity(script.accesses.len());
-        for step in script.steps() {
-            match step {
-                Step::Flush => {
-                    self.order.clear();
-                    if self.repeats {
-                        self.turn = 0;
-                    }
-                }
-                Step::Sleep(_) => {}
-                Step::Access(block) => {
-                    let hit = self.access(block) != self.random.chance(self.noise);
-                    readings.push(Reading::Said { hit });
-                }
+        if script.cold {
+            self.order.clear();
+            if self.repeats {
+                self.turn = 0;
             }
         }
-        Ok(readings)
+        let mut read = |&block| {
+            let hit = self.access(block) != self.random.chance(self.noise);
+            Reading::Said { hit }
+        };
+        Ok(script.accesses.iter().map(&mut read).collect())
     }
 }
