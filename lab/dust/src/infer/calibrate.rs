@@ -197,7 +197,7 @@ fn overlap(low: (f64, f64), high: (f64, f64), share: f64) -> f64 {
 }
 
 /// How often observations mislead.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Noise {
     /// Share of hits that look like misses.
     pub hits: f64,
@@ -218,7 +218,7 @@ impl Noise {
 }
 
 /// What is known about the observations.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Calibration {
     /// Share of observations that mislead.
     pub noise: f64,
@@ -227,8 +227,6 @@ pub struct Calibration {
     pub sides: Noise,
     /// Standard error of that share.
     pub noise_error: f64,
-    /// Accesses with a known truth.
-    pub known: u32,
     /// Modes of latency, when the target does not say what it did.
     pub modes: Option<Modes>,
     /// How sure it is that hits can be told from misses, 0 to 1.
@@ -264,10 +262,9 @@ impl Calibration {
             ),
         };
         let noise_error = variance.sqrt();
-        let known = known.iter().sum();
         let separate = modes.map_or(1.0, |modes| (1.0 - 4.0 * modes.overlap).max(0.0));
         let confidence = separate * (1.0 - noise / NOISE_MAX).max(0.0).sqrt();
-        Self { noise, sides, noise_error, known, modes, confidence }
+        Self { noise, sides, noise_error, modes, confidence }
     }
 }
 

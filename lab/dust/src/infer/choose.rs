@@ -54,15 +54,6 @@ impl Costs {
     }
 }
 
-/// A script and what is expected of it.
-#[derive(Clone, Debug)]
-pub struct Choice {
-    /// What to do.
-    pub script: Script,
-    /// Information, 0 to 1: the weight of pairs of hypotheses that it tells apart.
-    pub information: f64,
-}
-
 /// The best of one script of each pattern, none longer than `accesses_max`.
 ///
 /// `None` if no script tells the hypotheses apart: they are equivalent as far as Dust can see.
@@ -72,9 +63,9 @@ pub fn choose(
     costs: Costs,
     random: &mut Random,
     draws: u32,
-) -> Option<Choice> {
+) -> Option<Script> {
     let capacity = survivors.first()?.1.frames;
-    let mut best: Option<(f64, Choice)> = None;
+    let mut best: Option<(f64, Script)> = None;
     for script in scripts(capacity, random) {
         if script.accesses.len() > accesses_max {
             continue;
@@ -82,10 +73,10 @@ pub fn choose(
         let (information, seconds) = expected(survivors, &script, costs, draws);
         let value = information / seconds.max(1e-9);
         if information > LEAST && best.as_ref().is_none_or(|(most, _)| value > *most) {
-            best = Some((value, Choice { script, information }));
+            best = Some((value, script));
         }
     }
-    best.map(|(_, choice)| choice)
+    best.map(|(_, script)| script)
 }
 
 /// Information and seconds that a script would give and take.
@@ -134,7 +125,7 @@ mod tests {
         let (one, two) = (leaf("lru"), leaf("slru"));
         let chosen = |costs: Costs| {
             let found = choose(&[(0.5, &one), (0.5, &two)], 5000, costs, &mut Random::new(3), 1);
-            let script = found.expect("they differ").script;
+            let script = found.expect("they differ");
             let visit = Visit::imagined(&script);
             let hits: u32 = one.hits(&visit, 1).into_iter().map(u32::from).sum();
             println!("{costs:?}: {} of {}, {hits} hits", script.pattern, script.accesses.len());

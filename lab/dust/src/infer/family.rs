@@ -26,6 +26,15 @@ pub enum Scale {
     Logarithmic,
     /// In whole numbers.
     Whole,
+    /// In whole numbers, in equal factors.
+    WholeLogarithmic,
+}
+
+impl Scale {
+    /// Whether values are whole numbers.
+    pub fn is_whole(self) -> bool {
+        matches!(self, Self::Whole | Self::WholeLogarithmic)
+    }
 }
 
 /// One parameter.
@@ -78,8 +87,6 @@ const fn family(name: &'static str, axes: &'static [Axis]) -> Family {
 
 /// Families with parameters that are tried, in the order of their simplicity. All other policies
 /// are hypotheses with their defaults.
-///
-/// Why no others: docs/decisions/0093-dust-asks-what-tells-policies-apart.md.
 const FAMILIES: &[Family] = &[
     family("gclock", &[whole("max", 2.0, 12.0, &[2.0, 3.0, 7.0])]),
     family("two-handed-clock", &[share("spread", 0.02, 0.98, &[0.25, 0.5])]),
@@ -105,6 +112,22 @@ const FAMILIES: &[Family] = &[
         ],
     ),
 ];
+
+/// Linux with statistics that are not made fresh: references between two looks at them. Apart from
+/// the family above, so that fresh ones are not charged for a parameter more.
+const STALE_LINUX: Family = family(
+    "linux",
+    &[
+        whole("ratio", 0.0, 8.0, &[0.0]),
+        Axis {
+            key: "stale",
+            low: 2.0,
+            high: 65_536.0,
+            scale: Scale::WholeLogarithmic,
+            grid: &[16.0, 64.0, 256.0, 1024.0, 4096.0, 16_384.0],
+        },
+    ],
+);
 
 /// A cache without a policy: the name is Redis's (`maxmemory-policy noeviction`).
 const NO_EVICTION: Family = Family { name: "noeviction", axes: &[], draws: false, refuses: true };
@@ -176,13 +199,13 @@ impl Family {
                 let draws = known.keys.iter().any(|key| key.key == "seed");
                 Family { draws, ..listed.unwrap_or(plain(known.name)) }
             });
-            let mut families: Vec<Family> = families.chain([NO_EVICTION]).collect();
+            let mut families: Vec<Family> = families.chain([NO_EVICTION, STALE_LINUX]).collect();
             families.sort_by_key(|family| family.axes.len());
             families
         })
     }
 
-    /// The family of a policy.
+    /// The family of a policy, the one with the fewest parameters if there are two.
     pub fn of(spec: &Spec) -> Option<&'static Self> {
         Self::all().iter().find(|family| family.name == spec.name())
     }
@@ -220,7 +243,7 @@ impl Family {
         let mut text = format!("{}:", self.name);
         for (axis, value) in self.axes.iter().zip(values) {
             text += &match axis.scale {
-                Scale::Whole => format!("{}={},", axis.key, value.round()),
+                scale if scale.is_whole() => format!("{}={},", axis.key, value.round()),
                 _ => format!("{}={},", axis.key, (value * 1e6).round() / 1e6),
             };
         }
@@ -238,8 +261,9 @@ impl Axis {
             Scale::Linear => value + step * (self.high - self.low) / 4.0,
             Scale::Logarithmic => value * (self.high / self.low).powf(step / 4.0),
             Scale::Whole => (value + (step * (self.high - self.low) / 4.0)).round(),
+            Scale::WholeLogarithmic => (value * (self.high / self.low).powf(step / 4.0)).round(),
         };
-        let moved = if self.scale == Scale::Whole && moved == value { value + step.signum() } else { moved };
+        let moved = if self.scale.is_whole() && moved == value { value + step.signum() } else { moved };
         moved.clamp(self.low, self.high)
     }
 }
@@ -266,7 +290,7 @@ mod tests {
         for known in Spec::all() {
             let families = Family::all().iter().filter(|family| family.name == known.name);
             let outside = families.clone().find_map(|family| {
-                let axis = family.axes.iter().find(|axis| {
+                let axis = family.axes.iter().filter(|axis| axis.key != "stale").find(|axis| {
                     let key = known.keys.iter().find(|key| key.key == axis.key).expect("a parameter");
                     let default: f64 = key.default.parse().expect("a number");
                     let bound = |pick: fn(f64, f64) -> f64| axis.grid.iter().copied().reduce(pick);
@@ -288,5 +312,7 @@ mod tests {
         assert_eq!([axis.moved(2.0, 0.1), axis.moved(2.0, -0.1), axis.moved(4.0, 1.0)], [3.0, 1.0, 4.0]);
         let axis = Axis { key: "k", low: 1.0, high: 16.0, scale: Scale::Logarithmic, grid: &[2.0] };
         assert_eq!(axis.moved(2.0, 1.0), 4.0);
+        let axis = Axis { scale: Scale::WholeLogarithmic, ..axis };
+        assert_eq!([axis.moved(5.0, 1.0), axis.moved(5.0, 0.01), axis.moved(5.0, 9.0)], [10.0, 6.0, 16.0]);
     }
 }

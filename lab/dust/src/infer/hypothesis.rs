@@ -3,11 +3,14 @@
 use pantler_policy::Spec;
 
 use super::evidence::Visit;
-use super::family::Family;
+use super::family::{Family, Scale};
 use super::simulate::{Nuisances, Simulation, begin};
 
 /// The seed that is not shown, because it is the default.
 const DEFAULT_SEED: u64 = 1;
+
+/// Periods that are less than this share of the capacity are none.
+const PERIOD_SHARE: f64 = 1.0 / 16.0;
 
 /// One explanation of what was observed.
 #[derive(Clone, Debug)]
@@ -34,6 +37,14 @@ impl Hypothesis {
     pub fn new(family: &'static Family, values: Vec<f64>, frames: u32) -> Self {
         let nuisances = Nuisances { refuses: family.refuses, ..Nuisances::default() };
         Self { family, values, frames, nuisances }
+    }
+
+    /// Whether a period is so small a part of the capacity that a policy without one is all but the
+    /// same.
+    pub fn is_all_but_steady(&self) -> bool {
+        let short = f64::from(self.frames) * PERIOD_SHARE;
+        let mut values = self.family.axes.iter().zip(&self.values);
+        values.any(|(axis, &value)| axis.scale == Scale::WholeLogarithmic && value < short)
     }
 
     /// Whether one simulation says not all of what it may do, so that several are drawn.

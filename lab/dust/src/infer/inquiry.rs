@@ -34,7 +34,9 @@ use super::counterexample::COUNTEREXAMPLE_NAME;
 use super::evidence::{Evidence, Truth, seen};
 use super::pattern::stack_distance;
 use super::random::Random;
-use super::rank::{DRAWS_SEARCH, merge, posterior, rank, rank_again, rank_everybody, rank_with_nuisances};
+use super::rank::{
+    DRAWS_SEARCH, merge, posterior, rank, rank_again, rank_everybody, rank_with_nuisances, rank_with_periods,
+};
 use super::refine::Fit;
 use super::score::Ledger;
 use super::script::Script;
@@ -341,11 +343,6 @@ impl Inquiry {
         (there > 0 && !self.shows_nothing()).then(|| (there, self.microbenchmark.range()))
     }
 
-    /// Whether the cache may remove late.
-    pub fn lags(&self) -> bool {
-        self.options.lags
-    }
-
     /// Blocks among which nothing was missing, if the end of the cache was not found.
     pub fn boundless(&self) -> Option<u32> {
         let ended = self.stage == Stage::Done && self.fits.is_empty();
@@ -441,7 +438,8 @@ impl Inquiry {
 
     fn screen(&mut self) {
         let ledger = Ledger::new(&self.evidence, self.calibration.sides);
-        self.fits = rank(&self.options.families, self.microbenchmark.range(), &ledger, None);
+        let fits = rank(&self.options.families, self.microbenchmark.range(), &ledger, None);
+        self.fits = rank_with_periods(fits, &self.options.families, &ledger);
         self.consider_nuisances();
     }
 
@@ -458,6 +456,9 @@ impl Inquiry {
             let others =
                 rank(&self.options.families, self.microbenchmark.range(), &ledger, self.fits.first());
             self.fits = merge(std::mem::take(&mut self.fits), others);
+        }
+        if self.stage == Stage::Verifying {
+            self.fits = rank_with_periods(std::mem::take(&mut self.fits), &self.options.families, &ledger);
         }
         self.consider_nuisances();
     }
@@ -504,15 +505,15 @@ impl Inquiry {
             .collect();
         let random = self.random.clone();
         let costs = self.costs();
-        let choice = choose(&survivors, most, costs, &mut self.random, DRAWS_SEARCH)?;
-        let with_reserve = choice.script.accesses.len() + reserve;
+        let script = choose(&survivors, most, costs, &mut self.random, DRAWS_SEARCH)?;
+        let with_reserve = script.accesses.len() + reserve;
         let affordable = self.affordable(with_reserve);
         if affordable == with_reserve {
-            return Some(choice.script);
+            return Some(script);
         }
         // The same scripts again, those among them that are short enough.
         let (mut random, most) = (random, affordable.saturating_sub(reserve));
-        Some(choose(&survivors, most, costs, &mut random, DRAWS_SEARCH)?.script)
+        choose(&survivors, most, costs, &mut random, DRAWS_SEARCH)
     }
 
     /// What accesses cost.

@@ -5,6 +5,7 @@
 //! least cost; the others are for what they leave open. Some of the paper's are for its figures
 //! alone.
 
+mod ladders;
 mod paper;
 mod phases;
 mod references;
@@ -19,13 +20,20 @@ pub use references::{stack_distance, zipf};
 pub type Pattern = fn(u32, &mut Random) -> Script;
 
 /// The patterns that tell policies apart.
-pub const ALL: [Pattern; 9] = [
+pub const ALL: [Pattern; 16] = [
     // The paper's short-term fingerprint, from a cold cache.
     |capacity, random| short_term(capacity, UseBits::Cold, random).0,
+    |capacity, random| short_term(capacity, UseBits::AllSet, random).0,
+    |capacity, random| short_term(capacity, UseBits::HalfSet, random).0,
+    |capacity, random| history(capacity, UseBits::Cold, random).0,
     phases::cyclic,
     phases::scan_resistance,
+    ladders::ghosts,
+    ladders::second_chance,
+    ladders::admission,
     phases::quick_demotion,
-    phases::frequency_ageing,
+    |capacity, random| phases::frequency_ageing(capacity, 5, random),
+    |capacity, random| phases::frequency_ageing(capacity, 20, random),
     phases::eviction_order,
     phases::clock_hand,
     |capacity, random| zipf(capacity, capacity * 6, random),

@@ -6,7 +6,7 @@
 
 use super::family::Family;
 use super::hypothesis::Hypothesis;
-use super::refine::{Fit, MARGIN, MARGIN_PER_ACCESS, refine, with_nuisances};
+use super::refine::{Fit, MARGIN, MARGIN_PER_ACCESS, refine, with_nuisances, with_period};
 use super::score::{Bars, Course, Ledger};
 
 /// Factor between neighbours of the grid of capacities on which a first leader is found.
@@ -140,7 +140,7 @@ impl<'a> Hopeless<'a> {
     /// The log likelihood that lies behind the best by `margin`, and `per_access` more for each
     /// access.
     fn floor(&self, margin: f64, per_access: f64) -> f64 {
-        let margin = margin + per_access * self.ledger.len() as f64;
+        let margin = margin + per_access * self.ledger.observations() as f64;
         self.lead.as_ref().map_or(0.0, |lead| lead.log_likelihood - margin)
     }
 
@@ -231,6 +231,17 @@ pub fn rank_with_nuisances(mut fits: Vec<Fit>, ledger: &Ledger<'_>, drawing: boo
     }
     sort(&mut fits);
     fits
+}
+
+/// Lets the most likely do now and then what it does always, if there is a family of the same name
+/// that does. Not if it draws: with periods as well it would explain nearly anything.
+pub fn rank_with_periods(mut fits: Vec<Fit>, families: &[&'static Family], ledger: &Ledger<'_>) -> Vec<Fit> {
+    let Some(best) = fits.first().filter(|best| !best.hypothesis.draws()) else { return fits };
+    let relatives = families.iter().filter(|family| family.name == best.hypothesis.family.name);
+    let found = relatives.filter_map(|family| with_period(best, family, ledger, DRAWS_SEARCH));
+    let found: Vec<Fit> =
+        found.filter(|found| !fits.iter().any(|fit| fit.hypothesis == found.hypothesis)).collect();
+    if found.is_empty() { fits } else { merge(std::mem::take(&mut fits), found) }
 }
 
 /// One fit for each name, in their order, with its weight: the tempered probability among all that

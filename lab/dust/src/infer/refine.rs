@@ -4,7 +4,7 @@
 //! better. Capacity comes first and last: the likelihood is steep in it, and parameters are shares
 //! of it.
 
-use super::family::Scale;
+use super::family::{Axis, Family, Scale};
 use super::hypothesis::Hypothesis;
 use super::score::{Bars, Course, Ledger};
 use super::simulate::Nuisances;
@@ -13,6 +13,9 @@ use super::simulate::Nuisances;
 const STEPS: [f64; 4] = [1.0, 0.4, 0.15, 0.05];
 /// Steps of the capacity, as shares of it; always at least one block.
 const CAPACITY_STEPS: [f64; 4] = [0.04, 0.015, 0.006, 0.0];
+/// Factor between periods that are tried, and how many of the best are climbed from.
+const PERIOD_FACTOR: f64 = 1.05;
+const PERIODS_CLIMBED: usize = 3;
 /// Capacities around the best that are tried one by one: this part of it, and the bounds of that.
 const NEAR_PART: u32 = 40;
 const NEAR_MIN: u32 = 2;
@@ -51,8 +54,12 @@ impl Fit {
         Self { hypothesis, log_likelihood: course.total(), course }
     }
 
-    /// Scores a hypothesis. `None` if it falls below a bar.
+    /// Scores a hypothesis. `None` if it falls below a bar, or is [another
+    /// one](Hypothesis::is_all_but_steady) in fact.
     pub fn above(bars: &Bars, hypothesis: Hypothesis, ledger: &Ledger<'_>, draws: u32) -> Option<Self> {
+        if hypothesis.is_all_but_steady() {
+            return None;
+        }
         let course = ledger.course(&hypothesis, draws, bars)?;
         Some(Self { hypothesis, log_likelihood: course.total(), course })
     }
@@ -122,6 +129,20 @@ impl<'a> Climb<'a> {
             }
         }
         moved
+    }
+
+    /// Tries periods up to the neighbours that were tried before, and then one by one.
+    fn periods(&mut self, at: usize, axis: &Axis) {
+        let centre = self.fit.hypothesis.values[at];
+        for step in -8..=8 {
+            let period = (centre * PERIOD_FACTOR.powf(f64::from(step) / 8.0)).round();
+            self.improve(|hypothesis| hypothesis.values[at] = period.clamp(axis.low, axis.high));
+        }
+        let centre = self.fit.hypothesis.values[at];
+        for step in -4..=4 {
+            let period = centre + f64::from(step);
+            self.improve(|hypothesis| hypothesis.values[at] = period.clamp(axis.low, axis.high));
+        }
     }
 
     fn parameters(&mut self, step: f64) -> bool {
@@ -196,6 +217,47 @@ pub fn with_nuisances(fit: &Fit, ledger: &Ledger<'_>, draws: u32, bars: &Bars) -
     if best.log_likelihood < fit.log_likelihood + WORTH { fit.clone() } else { best }
 }
 
+/// Tries all periods of a family that does now and then what the fit does always: the likelihood
+/// has a peak of its own at the true one, so that no climb finds it from afar. `None` for families
+/// without a period.
+pub fn with_period(fit: &Fit, family: &'static Family, ledger: &Ledger<'_>, draws: u32) -> Option<Fit> {
+    let at = family.axes.iter().position(|axis| axis.scale == Scale::WholeLogarithmic)?;
+    let axis = &family.axes[at];
+    let own = |axis: &Axis| fit.hypothesis.family.axes.iter().position(|other| other.key == axis.key);
+    let value = |axis: &Axis| own(axis).map_or(axis.grid[0], |own| fit.hypothesis.values[own]);
+    // The other parameters may be wrong where the period is.
+    let mut bases = vec![family.axes.iter().map(value).collect(), family.leaves().swap_remove(0)];
+    bases.dedup_by(|one, two| (0..one.len()).all(|other| other == at || one[other] == two[other]));
+    let mut found: Vec<Fit> = Vec::new();
+    for values in bases {
+        let mut base = Hypothesis { family, values, ..fit.hypothesis.clone() };
+        for period in periods(axis, ledger) {
+            base.values[at] = period;
+            let bars = found.last().unwrap_or(fit).bars(ledger);
+            found.extend(Fit::above(&bars, base.clone(), ledger, draws));
+            found.sort_by(|one, two| two.log_likelihood.total_cmp(&one.log_likelihood));
+            found.truncate(PERIODS_CLIMBED);
+        }
+    }
+    let climbed = found.into_iter().map(|found| {
+        let mut climb = Climb::new(found, ledger, draws);
+        climb.capacity(0.0);
+        climb.periods(at, axis);
+        climb.capacity(0.0);
+        climb.fit
+    });
+    climbed.max_by(|one, two| one.log_likelihood.total_cmp(&two.log_likelihood))
+}
+
+/// Periods that may differ: those that are longer than all visits are the same.
+fn periods(axis: &Axis, ledger: &Ledger<'_>) -> impl Iterator<Item = f64> + use<> {
+    let (low, most) = (axis.low, axis.high.min(ledger.longest() as f64 + 1.0));
+    std::iter::successors(Some(low), move |&period| {
+        let next = (period * PERIOD_FACTOR).round().max(period + 1.0).min(most);
+        (next > period).then_some(next)
+    })
+}
+
 /// Capacities that explain nearly as much: the log likelihood drops by less than `drop`.
 pub fn interval(fit: &Fit, ledger: &Ledger<'_>, draws: u32, drop: f64) -> (u32, u32) {
     if fit.hypothesis.draws() {
@@ -249,6 +311,7 @@ fn beside(hypothesis: &Hypothesis) -> Vec<Hypothesis> {
         let sides = match axis.scale {
             Scale::Linear => [value - block, value + block],
             Scale::Whole => [value - 1.0, value + 1.0],
+            Scale::WholeLogarithmic => [(value / FACTOR).floor(), (value * FACTOR).ceil()],
             Scale::Logarithmic => [value / FACTOR, value * FACTOR],
         };
         for known in 0..all.len() {
@@ -306,7 +369,7 @@ fn rough_interval(fit: &Fit, ledger: &Ledger<'_>, drop: f64) -> (u32, u32) {
 fn as_many_blocks(fit: &Fit, frames: u32) -> Option<Hypothesis> {
     let mut other = Hypothesis { frames, ..fit.hypothesis.clone() };
     let axes = other.family.axes;
-    let shares = || axes.iter().enumerate().filter(|(_, axis)| axis.scale != Scale::Whole);
+    let shares = || axes.iter().enumerate().filter(|(_, axis)| !axis.scale.is_whole());
     for (at, axis) in shares() {
         let blocks = other.values[at] * f64::from(fit.hypothesis.frames);
         other.values[at] = (blocks / f64::from(frames)).clamp(axis.low, axis.high);

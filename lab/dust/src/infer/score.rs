@@ -122,14 +122,14 @@ impl<'a> Ledger<'a> {
         Some(Course { sums })
     }
 
-    /// Observations in all.
-    pub fn len(&self) -> usize {
+    /// How many observations there are.
+    pub fn observations(&self) -> usize {
         self.evidence.len()
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.evidence.is_empty()
+    /// Observations of the longest visit.
+    pub fn longest(&self) -> usize {
+        self.logs.iter().map(Vec::len).max().unwrap_or(0)
     }
 
     /// Everything about a hypothesis.

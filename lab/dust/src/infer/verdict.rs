@@ -37,12 +37,13 @@ pub const CONTRADICTED_MAX: f64 = 0.1;
 const INTERVAL_DROP: f64 = 4.5 / super::rank::TEMPER;
 
 /// Whether the best fit is good enough.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Known {
     /// It explains what was seen.
     Known,
     /// It is the nearest, and does not.
+    #[default]
     Unknown,
 }
 
@@ -93,7 +94,7 @@ pub(super) struct Terms {
 }
 
 /// What follows from the observations.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdict {
     /// The most likely family, or the nearest one when unknown. Empty if nothing could be told.
     pub family: String,
@@ -141,21 +142,13 @@ impl Verdict {
         doubt: Option<Doubt>,
     ) -> Self {
         let mut verdict = Self {
-            family: String::new(),
-            policy: String::new(),
-            parameters: Vec::new(),
-            capacity: 0,
-            interval: (0, 0),
-            certainty: 0.0,
-            verdict: Known::Unknown,
             doubt,
             accesses: evidence.len(),
-            equivalent: Vec::new(),
-            likelihoods: Vec::new(),
             mismatch: 1.0,
             mismatch_fresh,
             check,
             calibration: *calibration,
+            ..Self::default()
         };
         let posterior = posterior(fits);
         let Some((most, best)) = posterior.first().copied() else { return verdict };

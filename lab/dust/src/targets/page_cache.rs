@@ -25,6 +25,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use pantler_kernel::group::mounts::{Memory, Places};
 use rustix::fs::{Advice, fadvise};
 
 use super::leftovers::{left_in, owner};
@@ -167,28 +168,21 @@ struct Group {
 
 impl Group {
     fn new(limit_bytes: u64) -> Result<Self, TargetError> {
-        const REMEDY: &str = "run as root, with control groups for memory mounted at /sys/fs/cgroup";
+        const REMEDY: &str = "run as root, with control groups for memory";
         let missing = |what: String| TargetError::Missing { what, remedy: REMEDY };
-        let own = fs::read_to_string("/proc/self/cgroup").map_err(failed("/proc/self/cgroup"))?;
-        let path_of =
-            |line: &str| line.splitn(3, ':').nth(2).unwrap_or("/").trim_start_matches('/').to_owned();
-        let first = own.lines().find(|line| {
-            line.split(':').nth(1).is_some_and(|names| names.split(',').any(|name| name == "memory"))
-        });
-        let (root, limit, own) = match (first, own.lines().find(|line| line.starts_with("0::"))) {
-            (Some(line), _) => (Path::new("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", path_of(line)),
-            (None, Some(line)) => (Path::new("/sys/fs/cgroup"), "memory.max", path_of(line)),
-            (None, None) => return Err(missing("a control group around this process".into())),
+        let places = Places::read().map_err(|error| missing(error.to_string()))?;
+        let (above, limit, home) = match places.memory {
+            Some(Memory::V1 { own }) => (own.clone(), "memory.limit_in_bytes", own),
+            Some(Memory::V2 { root, own }) => (root, "memory.max", own),
+            None => return Err(missing("the memory control group".into())),
         };
-        for group in left_in(root, PREFIX) {
+        for group in left_in(&above, PREFIX) {
             // One that cannot be removed is not empty, so it is in use after all.
             let _ = fs::remove_dir(group);
         }
-        let folder = root.join(format!("{PREFIX}{}", owner()));
+        let folder = above.join(format!("{PREFIX}{}", owner()));
         fs::create_dir(&folder)
             .map_err(|error| missing(format!("a memory control group ({}: {error})", folder.display())))?;
-        // A group that is not visible from here counts as the top.
-        let home = Some(root.join(own)).filter(|home| home.is_dir()).unwrap_or_else(|| root.to_owned());
         let group = Self { folder, home };
         fs::write(group.folder.join(limit), limit_bytes.to_string()).map_err(|error| {
             missing(format!("a limit of memory ({}: {error})", group.folder.join(limit).display()))

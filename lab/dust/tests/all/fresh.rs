@@ -1,6 +1,7 @@
 //! The fresh script takes a verdict back when it contradicts it.
 
 use pantler_dust::infer::evidence::Fresh;
+use pantler_dust::infer::family::Family;
 use pantler_dust::infer::random::Random;
 use pantler_dust::targets::SimulatedTarget;
 use pantler_dust::{Inquiry, Known, Options, Reading, Script, Target, TargetError, Verdict, investigate};
@@ -66,10 +67,19 @@ impl Target for Timed {
     }
 }
 
-fn ask_timed(shown: &str, hidden: &str, busy: (f64, f64), seed: u64) -> Inquiry {
-    let mut target = Timed::new(Turncoat::new(shown, hidden, 0.0, seed), busy, seed);
-    let inquiry = investigate(Inquiry::new(Options { seed, ..Options::default() }), &mut target);
-    inquiry.expect("it answers")
+fn ask_timed(shown: &str, hidden: &str, busy: (f64, f64), options: Options) -> Inquiry {
+    let mut target = Timed::new(Turncoat::new(shown, hidden, 0.0, options.seed), busy, options.seed);
+    investigate(Inquiry::new(options), &mut target).expect("it answers")
+}
+
+fn seeded(seed: u64) -> Options {
+    Options { seed, ..Options::default() }
+}
+
+/// With the truth as the only candidate: for what is asked of a true fit.
+fn only(policy: &str, seed: u64) -> Options {
+    let families = Family::all().iter().filter(|family| family.name == policy).collect();
+    Options { families, ..seeded(seed) }
 }
 
 #[test]
@@ -78,7 +88,7 @@ fn who_does_otherwise_on_a_fresh_trace_that_is_timed_is_unknown() {
         [("lru", "mru"), ("fifo", "mru"), ("arc", "lifo"), ("lfu", "lifo"), ("mru", "lru"), ("2q", "mru")]
     {
         for (busy, seed) in [((0.0, 0.0), 1), ((0.0, 0.005), 3)] {
-            let verdict = ask_timed(shown, hidden, busy, seed).verdict();
+            let verdict = ask_timed(shown, hidden, busy, seeded(seed)).verdict();
             assert_eq!(verdict.verdict, Known::Unknown, "{shown}, then {hidden}, {busy:?}: {verdict:?}");
             assert_eq!(verdict.certainty, 0.0, "{verdict:?}");
             assert!(busy.1 > 0.0 || verdict.family == shown, "{shown}, then {hidden}: {verdict:?}");
@@ -90,7 +100,7 @@ fn who_does_otherwise_on_a_fresh_trace_that_is_timed_is_unknown() {
 fn a_machine_that_gets_busy_takes_no_name_back() {
     for (at, policy) in ["lru", "2q", "fifo", "arc", "clock", "sieve"].into_iter().enumerate() {
         for busy in [0.005, 0.02] {
-            let verdict = ask_timed(policy, policy, (0.0, busy), at as u64).verdict();
+            let verdict = ask_timed(policy, policy, (0.0, busy), seeded(at as u64)).verdict();
             assert_eq!(verdict.verdict, Known::Known, "{policy}, {busy}: {verdict:?}");
         }
     }
@@ -101,7 +111,8 @@ fn what_is_true_is_seldom_contradicted_where_it_is_timed() {
     let (mut contradicted, mut parts) = (0, 0);
     for seed in 0..12 {
         let policy = ["lru", "2q", "fifo", "lirs"][seed as usize % 4];
-        let inquiry = ask_timed(policy, policy, [(0.0, 0.0), (0.002, 0.01)][seed as usize % 2], seed);
+        let busy = [(0.0, 0.0), (0.002, 0.01)][seed as usize % 2];
+        let inquiry = ask_timed(policy, policy, busy, only(policy, seed));
         let (best, evidence) = (&inquiry.fits()[0], inquiry.evidence());
         for (visit, length) in evidence.visits().iter().map(|visit| visit.accesses.len()).enumerate() {
             for size in [50, 400] {
@@ -119,8 +130,7 @@ fn what_is_true_is_seldom_contradicted_where_it_is_timed() {
 
 fn ask(shown: &str, hidden: &str, noise: f64, seed: u64) -> Verdict {
     let mut target = Turncoat::new(shown, hidden, noise, seed);
-    let inquiry = investigate(Inquiry::new(Options { seed, ..Options::default() }), &mut target);
-    inquiry.expect("it answers").verdict()
+    investigate(Inquiry::new(seeded(seed)), &mut target).expect("it answers").verdict()
 }
 
 #[test]
@@ -147,8 +157,7 @@ fn what_is_true_is_seldom_contradicted() {
         let noise = [0.0, 0.02, 0.1][seed as usize % 3];
         let policy = ["lru", "2q", "random", "lirs"][seed as usize % 4];
         let mut target = Turncoat::new(policy, policy, noise, seed);
-        let inquiry = investigate(Inquiry::new(Options { seed, ..Options::default() }), &mut target);
-        let inquiry = inquiry.expect("it answers");
+        let inquiry = investigate(Inquiry::new(only(policy, seed)), &mut target).expect("it answers");
         let best = &inquiry.fits()[0];
         // Any part may stand for a fresh script; small ones are the most easily misjudged.
         for (visit, length) in

@@ -10,7 +10,7 @@ const SEED: u64 = 2026;
 /// Caches of each kind.
 const EACH: u32 = 8;
 /// What is there, by family, key and value.
-const TRUTHS: [(&str, &str, f64); 7] = [
+const TRUTHS: [(&str, &str, f64); 8] = [
     ("w-tinylfu", "window", 0.1),
     ("w-tinylfu", "window", 0.3),
     ("s3-fifo", "ghosts", 0.3),
@@ -18,6 +18,7 @@ const TRUTHS: [(&str, &str, f64); 7] = [
     ("s3-fifo", "small", 0.3),
     ("linux", "demote", 4.0),
     ("linux", "ratio", 3.0),
+    ("linux", "stale", 300.0),
 ];
 /// Deviations of a cache from its policy: none of these caches has one.
 const NUISANCES: [&str; 3] = ["foreign", "batch", "late"];

@@ -2,24 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use pantler_dust::infer::family::Family;
 use pantler_dust::targets::{HttpTarget, MemcachedTarget, Patience, RedisTarget, expectations};
-use pantler_dust::{Inquiry, Known, Target, Verdict, investigate};
+use pantler_dust::{Inquiry, Known, Options, Target, Verdict, investigate};
 use pantler_rig::free_port;
 
 /// How often Redis is asked that remains unknown.
 const ATTEMPTS: u64 = 3;
 
-fn ask(name: &str, target: &mut dyn Target, families: &[&str]) -> Verdict {
-    ask_with(1, name, target, families)
-}
-
-fn ask_with(seed: u64, name: &str, target: &mut dyn Target, families: &[&str]) -> Verdict {
-    let mut options = expectations(name);
-    options.seed = seed;
-    if !families.is_empty() {
-        options.families.retain(|family: &&Family| families.contains(&family.name));
-    }
+fn ask(seed: u64, name: &str, target: &mut dyn Target) -> Verdict {
+    let options = Options { seed, ..expectations(name) };
     let start = Instant::now();
     let verdict = investigate(Inquiry::new(options), target).expect("it answers").verdict();
     println!(
@@ -41,7 +32,7 @@ fn redis(policy: &str) -> Option<Verdict> {
     let mut target = RedisTarget::new(&server.address(), None, &Patience::default()).expect("it answers");
     // It draws from seventy keys; two thousand references to them sometimes leave honest doubt,
     // never another name.
-    let ask = |target: &mut RedisTarget, seed| ask_with(seed, &format!("redis://{policy}"), target, &[]);
+    let ask = |target: &mut RedisTarget, seed| ask(seed, &format!("redis://{policy}"), target);
     let mut verdict = ask(&mut target, 1);
     for seed in 2..=ATTEMPTS {
         if verdict.verdict == Known::Known {
@@ -99,22 +90,13 @@ fn redis_by_each_policy() {
     }
 }
 
-fn memcached(more: &str) -> Option<Verdict> {
-    let server = pantler_rig::memcached(more)?;
-    let mut target = MemcachedTarget::new(&server.address(), None, &Patience::default()).expect("it answers");
-    Some(ask(&format!("memcached://{more}"), &mut target, &[]))
-}
-
-#[test]
-fn memcached_as_it_comes() {
-    named(memcached(""), "memcached");
-}
-
 /// Its one queue is in the order of references that are a minute apart: within a minute it is that
-/// of insertion.
+/// of insertion. With segments it is asked by the command's own test.
 #[test]
 fn memcached_without_segments() {
-    named(memcached("-o no_modern"), "fifo");
+    let Some(server) = pantler_rig::memcached("-o no_modern") else { return };
+    let mut target = MemcachedTarget::new(&server.address(), None, &Patience::default()).expect("it answers");
+    named(Some(ask(1, "memcached://", &mut target)), "fifo");
 }
 
 #[test]
@@ -124,7 +106,7 @@ fn nginx_proxy_cache() {
     let url = format!("http://{}", server.address());
     let mut target = HttpTarget::new(&url, &format!("127.0.0.1:{origin}"), None, &Patience::default())
         .expect("it answers");
-    let verdict = ask(&url, &mut target, &[]);
+    let verdict = ask(1, &url, &mut target);
     assert_eq!((verdict.verdict, verdict.family.as_str()), (Known::Known, "lru"), "{verdict:?}");
 }
 
@@ -136,6 +118,6 @@ fn varnish() {
     let mut target =
         HttpTarget::new(&url, &format!("127.0.0.1:{origin}"), Some(16_000), &Patience::default())
             .expect("it answers");
-    let verdict = ask(&url, &mut target, &[]);
+    let verdict = ask(1, &url, &mut target);
     assert_eq!((verdict.verdict, verdict.family.as_str()), (Known::Known, "lru"), "{verdict:?}");
 }

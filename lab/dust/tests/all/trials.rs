@@ -3,6 +3,7 @@
 use crate::caches::{Confusion, STRANGERS, Stranger, Trial, alike, leaves, near};
 use pantler_dust::infer::family::Family;
 use pantler_dust::infer::random::Random;
+use pantler_dust::targets::SimulatedTarget;
 use pantler_dust::{Inquiry, Known, Options, investigate};
 
 /// Replays with another seed: change it here.
@@ -45,6 +46,36 @@ fn a_hundred_caches_are_told_apart() {
 #[test]
 fn another_hundred_caches_are_told_apart() {
     a_hundred(2);
+}
+
+#[test]
+fn stale_statistics_are_named_with_their_age() {
+    let mut random = Random::new(SEED);
+    for (stale, near_by) in [(0, None), (50, None), (200, Some(0.1)), (700, Some(0.03)), (9000, None)] {
+        for _ in 0..3 {
+            let (frames, seed) = (near(100, &mut random), random.word());
+            let spec = format!("linux:stale={stale}").parse().expect("a policy");
+            let mut target = SimulatedTarget::new(spec, frames, 0.02, seed).expect("it is online");
+            let options = Options { seed, ..Options::default() };
+            let inquiry = investigate(Inquiry::new(options), &mut target).expect("it answers");
+            let verdict = inquiry.verdict();
+            println!("stale {stale}, {frames} frames: {}", verdict.policy);
+            assert_eq!((verdict.verdict, verdict.family.as_str()), (Known::Known, "linux"), "{verdict:?}");
+            assert!(verdict.capacity.abs_diff(frames) <= 2, "{frames} frames: {verdict:?}");
+            let found = verdict.parameters.iter().find(|(key, _)| key == "stale");
+            if stale == 0 {
+                assert!(found.is_none(), "{verdict:?}");
+                continue;
+            }
+            let (stale, found) = (f64::from(stale), found.expect("it is stale").1);
+            // Statistics of a part of the frames say nearly what fresh ones do, and no visit is as
+            // long as the last age.
+            assert!(
+                near_by.is_none_or(|share| (found - stale).abs() <= share * stale),
+                "{stale}: {verdict:?}"
+            );
+        }
+    }
 }
 
 #[test]

@@ -43,12 +43,12 @@ pub(super) fn quick_demotion(capacity: u32, random: &mut Random) -> Script {
     script
 }
 
-/// A set read five times, then another of the same size read thrice with newcomers between, then
+/// A set read some times, then another of the same size read thrice with newcomers between, then
 /// both are probed.
-pub(super) fn frequency_ageing(capacity: u32, random: &mut Random) -> Script {
+pub(super) fn frequency_ageing(capacity: u32, times: u32, random: &mut Random) -> Script {
     let mut script = Script::cold("frequency-ageing");
     let set = part(capacity, 0.5);
-    (0..5).for_each(|_| script.scan(0..set));
+    (0..times).for_each(|_| script.scan(0..set));
     let mut newcomer = 2 * set;
     for _ in 0..3 {
         script.scan(set..2 * set);

@@ -100,8 +100,11 @@ fn between(axis: &Axis, random: &mut Random) -> f64 {
     // A grid of one value spans a little around it; ends of the range are policies of another name.
     let (low, high) = if low == high { (low * 0.6, high * 1.6) } else { (low, high) };
     let share = 0.1 + 0.8 * random.unit();
-    let value = low + (high - low) * share;
-    if axis.scale == Scale::Whole { value.round() } else { value }
+    let value = match axis.scale {
+        Scale::WholeLogarithmic => low * (high / low).powf(share),
+        _ => low + (high - low) * share,
+    };
+    if axis.scale.is_whole() { value.round() } else { value }
 }
 
 /// A capacity within a fifth of the nominal one.
