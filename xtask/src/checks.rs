@@ -1,7 +1,8 @@
-//! Everything CI runs, in the order in which mistakes are cheapest to find.
+//! Everything CI runs.
 
 use anyhow::{Context, Result, bail};
 use std::fs;
+use std::process::Command;
 
 use crate::shell::{command, output, run, run_command, say};
 use crate::{node, packages, python};
@@ -16,7 +17,7 @@ const BANNED_IN_PURE: [&str; 4] = ["libc", "rustix", "tokio", "rand"];
 /// How long the readers of traces are fed with mutated samples, all together.
 const FUZZ_SECONDS: &str = "60";
 
-/// Formatting, lints, tests, purity, fuzz targets, documentation.
+/// Formatting, tests, lints, purity, fuzz targets, documentation, the Python package.
 pub fn test() -> Result<()> {
     packages::ensure(packages::TEST)?;
     // The network is waited for while compilers run.
@@ -29,19 +30,32 @@ pub fn test() -> Result<()> {
         node::prepare_if_possible()
     });
     run(&["cargo", "fmt", "--all", "--check"])?;
-    run(&["cargo", "clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])?;
+    let tests = &["cargo", "test", "--workspace", "--all-features"];
+    run(&[tests, &["--no-run", "--quiet"][..]].concat())?;
     preparing.join().expect("preparations report their errors")?;
-    // Tests of the command start the binary; building all targets first keeps its build out of
-    // their time.
-    let mut tests = command(&["cargo", "test", "--workspace", "--all-features", "--no-fail-fast"]);
+    let reading = std::thread::spawn(read_sources);
+    let mut tests = command(&[tests, &["--no-fail-fast"][..]].concat());
     tests.env("PANTLER_FUZZ_SECONDS", FUZZ_SECONDS);
-    run_command(tests)?;
+    let tested = run_command(tests);
+    reading.join().expect("checks report their errors")?;
+    tested?;
+    python::test_if_possible()
+}
+
+/// What only reads sources. Most tests wait for something at times, and this takes the processors
+/// then, and never from a test.
+fn read_sources() -> Result<()> {
+    run_command(idle(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]))?;
     pure()?;
     fuzz_targets()?;
-    python::test_if_possible()?;
-    let mut doc = command(&["cargo", "doc", "--workspace", "--no-deps", "--document-private-items"]);
+    let mut doc = idle(&["doc", "--workspace", "--no-deps", "--document-private-items"]);
     doc.env("RUSTDOCFLAGS", "-D warnings");
     run_command(doc)
+}
+
+/// `cargo` on processors that nothing else wants.
+fn idle(words: &[&str]) -> Command {
+    command(&[&["chrt", "--idle", "0", "cargo"], words].concat())
 }
 
 /// As `test`, but a missing kernel feature is a failure.
@@ -60,7 +74,7 @@ pub fn bench() -> Result<()> {
 /// Whether the fuzz targets compile. They are a workspace of their own, which needs nightly only to
 /// run.
 fn fuzz_targets() -> Result<()> {
-    let mut check = command(&["cargo", "check", "--manifest-path", "fuzz/Cargo.toml"]);
+    let mut check = idle(&["check", "--manifest-path", "fuzz/Cargo.toml"]);
     // Only checked, so libFuzzer is not compiled: fresh machines have no compiler of C++. Crates
     // that clippy has checked in the other workspace are taken from its folder.
     check.env("CUSTOM_LIBFUZZER_PATH", "/nonexistent/libfuzzer.a").env("CARGO_TARGET_DIR", "target");
@@ -81,7 +95,7 @@ fn pure() -> Result<()> {
         || run(&["rustup", "target", "add", BARE_TARGET]).is_ok();
     if have {
         for package in PURE {
-            run(&["cargo", "check", "--package", package, "--target", BARE_TARGET])?;
+            run_command(idle(&["check", "--package", package, "--target", BARE_TARGET]))?;
         }
         return Ok(());
     }
