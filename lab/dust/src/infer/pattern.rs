@@ -19,30 +19,33 @@ pub use references::{stack_distance, zipf};
 /// A way to treat a cache of about some blocks, from cold.
 pub type Pattern = fn(u32, &mut Random) -> Script;
 
-/// The patterns that tell policies apart.
-pub const ALL: [Pattern; 16] = [
+/// The patterns that tell policies apart, by name.
+pub const ALL: [(&str, Pattern); 16] = [
     // The paper's short-term fingerprint, from a cold cache.
-    |capacity, random| short_term(capacity, UseBits::Cold, random).0,
-    |capacity, random| short_term(capacity, UseBits::AllSet, random).0,
-    |capacity, random| short_term(capacity, UseBits::HalfSet, random).0,
-    |capacity, random| history(capacity, UseBits::Cold, random).0,
-    phases::cyclic,
-    phases::scan_resistance,
-    ladders::ghosts,
-    ladders::second_chance,
-    ladders::admission,
-    phases::quick_demotion,
-    |capacity, random| phases::frequency_ageing(capacity, 5, random),
-    |capacity, random| phases::frequency_ageing(capacity, 20, random),
-    phases::eviction_order,
-    phases::clock_hand,
-    |capacity, random| zipf(capacity, capacity * 6, random),
-    |capacity, random| stack_distance(capacity, capacity * 6, random),
+    ("short-term", |capacity, random| short_term(capacity, UseBits::Cold, random).0),
+    ("short-term-all-bits", |capacity, random| short_term(capacity, UseBits::AllSet, random).0),
+    ("short-term-half-bits", |capacity, random| short_term(capacity, UseBits::HalfSet, random).0),
+    ("history", |capacity, random| history(capacity, UseBits::Cold, random).0),
+    ("loop", phases::cyclic),
+    ("scan-resistance", phases::scan_resistance),
+    ("ghost-ladder", ladders::ghosts),
+    ("second-chance-ladder", ladders::second_chance),
+    ("admission-ladder", ladders::admission),
+    ("quick-demotion", phases::quick_demotion),
+    ("frequency-ageing", |capacity, random| phases::frequency_ageing(capacity, 5, random)),
+    ("long-ageing", |capacity, random| phases::frequency_ageing(capacity, 20, random)),
+    ("eviction-order", phases::eviction_order),
+    ("clock-hand", phases::clock_hand),
+    ("zipf", |capacity, random| zipf(capacity, capacity * 6, random)),
+    ("stack-distance", |capacity, random| stack_distance(capacity, capacity * 6, random)),
 ];
 
 /// One script of each pattern.
 pub fn scripts(capacity: u32, random: &mut Random) -> impl Iterator<Item = Script> {
-    ALL.iter().map(move |pattern| pattern(capacity.max(10), random))
+    ALL.iter().map(move |(name, pattern)| {
+        let script = pattern(capacity.max(10), random);
+        Script { pattern: (*name).into(), ..script }
+    })
 }
 
 /// `share` of the capacity, at least 1.

@@ -1,5 +1,6 @@
 //! Capacities and nuisances are as honest as names: of caches with parameters between the values of
-//! the grid, or with one of which the default is all that the grid has, the intervals hold the truth, and nothing is named that is not there.
+//! the grid, or with one of which the default is all that the grid has, the intervals hold the
+//! truth, and nothing is named that is not there.
 
 use crate::caches::{Trial, near};
 use pantler_dust::infer::random::Random;
