@@ -222,7 +222,8 @@ fn help_and_version_go_to_standard_output() {
     }
 }
 
-/// Protects README and GUIDE: a line that needs no file gives a result to the reader that copies it.
+/// Protects README and GUIDE: a line that needs no file gives a result to the reader that copies
+/// it.
 #[test]
 fn the_lines_of_readme_and_guide_that_need_no_file_work_word_for_word() {
     let text = concat!(include_str!("../../README.md"), include_str!("../../docs/GUIDE.md"));

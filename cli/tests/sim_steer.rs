@@ -26,7 +26,8 @@ fn a_cycle_under_mru_reads_far_less_than_the_kernel_alone() {
         assert_eq!((record["kind"].as_str(), record["body"].as_str()), (Some("sim-steer"), Some("steer")));
         assert!(field(record, "resident_peak") <= 2000, "{record}");
     }
-    // 3000 at first, then 1000 for each of nine rounds; what is read ahead and evicted comes on top.
+    // 3000 at first, then 1000 for each of nine rounds; what is read ahead and evicted comes on
+    // top.
     let ideal = 12_000;
     let reads = field(mru, "device_reads");
     assert!((ideal..ideal * 13 / 10).contains(&reads), "{mru}");

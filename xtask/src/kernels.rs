@@ -35,7 +35,8 @@ const PACKAGES: &[&str] = &[
     "xz-utils",
 ];
 
-/// Boots each kernel of `names` (all of [`store::KERNELS`] without any) and tries the command there.
+/// Boots each kernel of `names` (all of [`store::KERNELS`] without any) and tries the command
+/// there.
 ///
 /// # Errors
 /// What could not be had or booted; all promises that were not kept, by kernel.

@@ -94,8 +94,8 @@ impl Missing {
         cut.bytes(&self.pages.first_run().unwrap_or_default())
     }
 
-    /// What the block holds after `count` bytes of this came, and how many bytes the file has there.
-    /// Fewer than there should be are the last before the end of the file.
+    /// What the block holds after `count` bytes of this came, and how many bytes the file has
+    /// there. Fewer than there should be are the last before the end of the file.
     pub(crate) fn holds_with(&self, count: usize, cut: Cut) -> (Pages, u32) {
         let range = self.range(cut);
         let (end, expected) = (range.start + count, range.end.min(self.extent as usize));

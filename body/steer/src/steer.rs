@@ -40,7 +40,8 @@ impl Steer {
     /// until a program is put in by [`Steer::enter`] or [`Steer::adopt`].
     ///
     /// # Errors
-    /// [`pantler_kernel::KernelError::Missing`] names what the machine lacks and the remedy; else what refused.
+    /// [`pantler_kernel::KernelError::Missing`] names what the machine lacks and the remedy; else
+    /// what refused.
     pub fn start(options: SteerOptions) -> Result<Steer, SteerError> {
         options.check()?;
         pid_namespace::need_initial()?;

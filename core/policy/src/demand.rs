@@ -34,7 +34,8 @@ impl<P: Policy> Demand<P> {
         Self { policy, links: Links::default(), resident: Vec::new(), frames }
     }
 
-    /// References a block: whether it was resident, which it is afterwards, and the block that left.
+    /// References a block: whether it was resident, which it is afterwards, and the block that
+    /// left.
     #[inline]
     pub fn reference(&mut self, block: Handle) -> (bool, Option<Handle>) {
         let mut victim = None;

@@ -24,8 +24,8 @@
 //! ```
 //!
 //! [`Spec`] is a policy with its parameters, as people type it; [`Replacement`] holds any of them
-//! behind one enum, and [`Spec::with`] shows a [`Visitor`] its type. [`ListPolicy`] holds those that
-//! remember one list only: the managers of a steward share a slab between them.
+//! behind one enum, and [`Spec::with`] shows a [`Visitor`] its type. [`ListPolicy`] holds those
+//! that remember one list only: the managers of a steward share a slab between them.
 //! [`min`](mod@min) is Belady's offline optimum, the yardstick beside every figure.
 
 #![no_std]

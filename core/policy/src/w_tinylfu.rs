@@ -17,8 +17,8 @@
 //! Paper: Einziger, Friedman and Manes, TinyLFU: A Highly Efficient Cache Admission Policy, ACM TOS
 //! 13(4), 2017. Differences: the contest takes place before the newcomer enters, with the same
 //! outcome. The share of the window does not adapt. No random admission of warm losers, which
-//! guards Caffeine against chosen hash collisions. Frequencies outlive handles: a caller that gives the
-//! number of an evicted block to another one says so by [`identify`](Policy::identify).
+//! guards Caffeine against chosen hash collisions. Frequencies outlive handles: a caller that gives
+//! the number of an evicted block to another one says so by [`identify`](Policy::identify).
 //! Defaults: `window=0.01,protected=0.8,sample=10.0`.
 
 use alloc::vec::Vec;

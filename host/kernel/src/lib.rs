@@ -5,8 +5,8 @@
 //! * [`held`]: what a mount of Pantler holds of a file.
 //! * [`group`]: the control group of one run, version 1 or 2; [`memory`]: limits of the groups that
 //!   this process is in.
-//! * [`process`], [`pid_namespace`], [`mount_table`]: what `/proc` says; [`unserved`]: mounts without a
-//!   server.
+//! * [`process`], [`pid_namespace`], [`mount_table`]: what `/proc` says; [`unserved`]: mounts
+//!   without a server.
 //! * [`limits`], [`clock`]: descriptors, the clock, scheduling.
 //! * [`file_handle`]: names of files that survive closing.
 //! * [`btf`]: where the kernel's structs keep their fields.

@@ -49,8 +49,8 @@ pub fn cachestat(file: BorrowedFd<'_>, first: u64, blocks: u64) -> io::Result<Ca
 /// Counts the cached pages of a range of blocks: by `cachestat`, or by `mincore` before Linux 6.5.
 ///
 /// # Errors
-/// `EPERM` for a caller that neither owns the file nor may write it; before Linux 6.5 that caller is
-/// told that everything is cached.
+/// `EPERM` for a caller that neither owns the file nor may write it; before Linux 6.5 that caller
+/// is told that everything is cached.
 pub fn count_cached(file: BorrowedFd<'_>, first: u64, blocks: u64) -> io::Result<u64> {
     match cachestat(file, first, blocks) {
         Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => count_mapped(file, first, blocks),

@@ -67,7 +67,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Of an inquiry about a target with blocks of `block_bytes`, and what shows that it is unknown.
+    /// Of an inquiry about a target with blocks of `block_bytes`, and what shows that it is
+    /// unknown.
     pub fn of(
         target: &str,
         block_bytes: Option<u64>,

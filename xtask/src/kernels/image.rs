@@ -32,8 +32,8 @@ ExecStopPost=/sbin/poweroff -f
 WantedBy=multi-user.target
 ";
 const JOB: &str = include_str!("job.sh");
-/// What a disk needs before it can be read, in the order in which it is loaded: Linux 6.1 has all of
-/// it as modules.
+/// What a disk needs before it can be read, in the order in which it is loaded: Linux 6.1 has all
+/// of it as modules.
 const MODULES: [&str; 6] =
     ["virtio", "virtio_ring", "virtio_pci_modern_dev", "virtio_pci_legacy_dev", "virtio_pci", "virtio_blk"];
 /// What runs first in a guest.

@@ -7,7 +7,8 @@ modprobe -q fuse
 result() { echo "result $1 $2"; }
 # Sectors read from the root disk so far.
 sectors() { awk '$3 == "vda" { print $6 }' /proc/diskstats; }
-# Runs a command and tells its exit status and the bytes read from the disk, with nothing cached before.
+# Runs a command and tells its exit status and the bytes read from the disk, with nothing cached
+# before.
 measure() {
     name=$1; shift
     sync; echo 3 > /proc/sys/vm/drop_caches

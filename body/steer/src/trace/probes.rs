@@ -9,8 +9,8 @@
 //! Events of kprobes belong to the whole machine, their filters and switches to an instance. So
 //! their group is named after the run, and goes with it.
 //!
-//! Differences from the tracepoints: a read tells bytes where the tracepoint tells pages; and faults
-//! around an address are told whether or not one of the pages is cached.
+//! Differences from the tracepoints: a read tells bytes where the tracepoint tells pages; and
+//! faults around an address are told whether or not one of the pages is cached.
 
 use std::fs;
 use std::io::{self, Write};

@@ -64,8 +64,8 @@ impl Source {
     }
 }
 
-/// Whether the kernel has a tracepoint for each kind. One that may not be read counts: the reason is
-/// told when it is used.
+/// Whether the kernel has a tracepoint for each kind. One that may not be read counts: the reason
+/// is told when it is used.
 pub fn has_tracepoints(tracefs: &Path) -> bool {
     Kind::ALL.iter().all(|&kind| {
         let format = tracefs.join("events/filemap").join(tracepoint(kind)).join("format");

@@ -1,14 +1,14 @@
 //! What a cache reads, beside what would be read without it: patterns of reads by defaults and
 //! hints.
 //!
-//! Each cell reads through a steward over files of known sizes, with the defaults of a mount: blocks
-//! weigh the pages that they hold, `streams` is looked ahead, and `duel` replaces. A fetch takes no
-//! time; the bytes that it brings are counted. The same reads go to what there would be otherwise in
-//! the same memory: no cache at all, LRU without lookahead, and the page cache of Linux by the model
-//! in `pantler_policy::Linux`, in pages of 4 KiB and without readahead, which only reads more. With
-//! defaults or a right hint a cell may read 1.02 times what the best of these reads; with a wrong
-//! hint, 1.02 times what is read without a cache. What the ideal reads (MIN over pages) stands
-//! beside it.
+//! Each cell reads through a steward over files of known sizes, with the defaults of a mount:
+//! blocks weigh the pages that they hold, `streams` is looked ahead, and `duel` replaces. A fetch
+//! takes no time; the bytes that it brings are counted. The same reads go to what there would be
+//! otherwise in the same memory: no cache at all, LRU without lookahead, and the page cache of
+//! Linux by the model in `pantler_policy::Linux`, in pages of 4 KiB and without readahead, which
+//! only reads more. With defaults or a right hint a cell may read 1.02 times what the best of these
+//! reads; with a wrong hint, 1.02 times what is read without a cache. What the ideal reads (MIN
+//! over pages) stands beside it.
 //!
 //! `PANTLER_READS_POLICY` names another policy than `duel`, for the table in
 //! docs/decisions/0087-a-duel-by-default.md.

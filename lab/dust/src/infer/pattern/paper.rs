@@ -33,7 +33,8 @@ pub enum UseBits {
     HalfSet,
 }
 
-/// The second step: the stripes, by a left and a right pointer in turns, the middle ones most often.
+/// The second step: the stripes, by a left and a right pointer in turns, the middle ones most
+/// often.
 fn read_stripes(script: &mut Script, blocks: u32) {
     for turn in 0..STRIPES {
         let at = turn / 2 + if turn % 2 == 1 { STRIPES / 2 } else { 0 };
