@@ -1,9 +1,9 @@
 //! The part of the Python package `pantler` that is Rust: a trace ready for jobs, and running them.
 //!
 //! ```text
-//!   pantler.sweep, run, jobs, simulate     Python: which jobs run where, again if a worker was lost
+//!   pantler.sweep, run, jobs, simulate   Python: which jobs run where, again if a worker was lost
 //!         |             |
-//!       Trace.jobs   Trace.run             here: the jobs and records of `pantler_sim`, as lines of JSON
+//!       Trace.jobs   Trace.run           here: jobs and records of `pantler_sim`, as lines of JSON
 //! ```
 //!
 //! Between the two go texts alone, the same bytes that `pantler sim` writes and reads, so that it

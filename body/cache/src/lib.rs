@@ -18,10 +18,11 @@
 //!     }
 //! }
 //!
-//! let cache = Cache::new(Options { cache_bytes: 1 << 20, block_bytes: 4096, ..Options::default() }).unwrap();
+//! let options = Options { cache_bytes: 1 << 20, block_bytes: 4096, ..Options::default() };
+//! let cache = Cache::new(options).unwrap();
 //! let text: Arc<dyn Source> = Arc::new(Text(b"seen twice, fetched once"));
-//! let request =
-//!     Request { owner: OwnerId(1), file: FileId(1), offset: 5, length: 5, size: 24, source: &text };
+//! let (owner, file) = (OwnerId(1), FileId(1));
+//! let request = Request { owner, file, offset: 5, length: 5, size: 24, source: &text };
 //! for _ in 0..2 {
 //!     assert_eq!(cache.read(&request, |bytes| bytes.to_vec()).unwrap(), b"twice");
 //! }

@@ -4,7 +4,7 @@
 //!   0                                      pool          + for root      limit of open files
 //!   | held by users and root | free        |             |               |
 //!   '--------------------------------------+-------------+---------------'
-//!     a user is refused at held >= free      root alone    sockets, threads, reads past the page cache
+//!     a user is refused at held >= free      root alone    sockets, threads, unaligned reads
 //! ```
 //!
 //! A mount holds a descriptor for each inode that the kernel knows, each open file, each open

@@ -25,7 +25,7 @@
 //! | which version of a file is cached | `content` |
 //! | writes beside mappings | `pages`, `dropping` |
 //! | inodes the kernel knows, open files | `inodes`, `handles` |
-//! | descriptors that each user may hold, and names the kernel is asked to forget | `descriptors`, `pruning` |
+//! | descriptors by user, and names that the kernel shall forget | `descriptors`, `pruning` |
 //! | the owner that is charged | `owners` |
 //! | what is known of the programs together | `programs` |
 //! | owners that end or lose control, and children that begin without | `lifecycle`, `descent` |

@@ -3,8 +3,9 @@
 //! ```text
 //!   ioctl   file_list_start ... open open open ... file_list_end --.
 //!   ioctl   block_list on an open file ------------------------------+--> entries --> cache
-//!   socket  list-file, with a descriptor ----------------------------+                  ^
-//!   profile prefetch = "sequential": each open ----------------------'     the rest ----' when half are read
+//!   socket  list-file, with a descriptor ----------------------------+               ^
+//!   profile prefetch = "sequential": each open ----------------------'  the rest ----'
+//!                                                                       when half are read
 //! ```
 //!
 //! A file comes on a list only when it was opened with the rights of the speaker: by the

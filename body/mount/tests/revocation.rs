@@ -23,7 +23,8 @@ def hint(): fcntl.ioctl(file, 0x4008a703, struct.pack('iI', 0, 1)); return contr
 def read(blocks): [os.pread(file, 65536, 65536 * block) for block in blocks]
 def scan(): read(list(range(100, 120)) * 3)
 def fool(group):
-    # ReadN of the paper: three blocks again and again, then the next three. MRU keeps what never comes back.
+    # ReadN of the paper: three blocks again and again, then the next three.
+    # MRU keeps what never comes back.
     read([3 * group + place for place in (0, 1, 2)] * 5)
 def reread(): read(range(100, 104))
 def said(what):

@@ -2,8 +2,8 @@
 //! line of JSON.
 //!
 //! ```text
-//! cargo run --release -p pantler-steer --example steered -- [--kernel] [--budget BYTES] [--total BYTES]
-//!     [--throttle MAJOR:MINOR] [--no-others] [--alone] -- PROGRAM ARGUMENTS
+//! cargo run --release -p pantler-steer --example steered -- [--kernel] [--budget BYTES]
+//!     [--total BYTES] [--throttle MAJOR:MINOR] [--no-others] [--alone] -- PROGRAM ARGUMENTS
 //! ```
 //!
 //! `--kernel` gives the kernel the same group with a hard limit of the budget (or total). `--alone`

@@ -3,7 +3,9 @@
 //!
 //! ```text
 //!   blocks     |   0   |   1   |   2   |  3 end
-//!   reads       [--a--][---b---]   [-----c----]      a, b read 0 and half of 1; c begins behind a gap: 3 only
+//!   reads       [--a--][---b---]   [-----c----]
+//!
+//!   a, b read 0 and half of 1; c begins behind a gap: 3 only
 //! ```
 //!
 //! N1  What is remembered is one block, and how far it was read from its start without a gap.

@@ -3,7 +3,7 @@
 //! ```text
 //!   insert --> [ small FIFO, 10 % ] --referenced enough--> [ main FIFO, 90 % ] --> evict
 //!                      |                                      ^          ^   |
-//!                    evict                                    |          +---+ referenced: once more
+//!                    evict                                    |          +---+ referenced: again
 //!                      v                                      |
 //!              ( ghosts, as many as 90 % )  ----- miss -------+
 //! ```

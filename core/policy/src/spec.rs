@@ -108,7 +108,7 @@ impl Spec {
     /// ```
     /// use pantler_policy::Spec;
     /// let seeded = |name: &str| name.parse::<Spec>().unwrap().seeded(7).to_string();
-    /// assert_eq!((seeded("random"), seeded("lru")), ("random:seed=7".to_owned(), "lru".to_owned()));
+    /// assert_eq!([seeded("random"), seeded("lru")], ["random:seed=7", "lru"]);
     /// ```
     #[must_use]
     pub fn seeded(mut self, seed: u64) -> Self {

@@ -16,7 +16,7 @@
 //! | P2 matching | `list` |
 //! | P3 next hole, free blocks | `steps`, `list` |
 //! | P4 to P6 fetches and victims | `follow` |
-//! | P7 batch size | [`Steward::set_batch`](crate::Steward::set_batch), by [`scheduling`](crate::scheduling) |
+//! | P7 batch size | [`set_batch`](crate::Steward::set_batch), by `scheduling` |
 //!
 //! * P8 (ours) A list is worth what came true of it. A batch has at most one request more than
 //!   steps have matched so far. As long as none has, or fewer than did not match of the last 64

@@ -2,10 +2,10 @@
 //! time.
 //!
 //! ```text
-//!             demand     a: [7]            b: [90 91]                    owners take turns of B blocks;
-//!   submit -> list       c: [12 13 14 40]  a: [88 89 ...]    -> next ->  within a turn by position from
-//!             lookahead  b: [92]                                         where the device stands, upwards,
-//!                                                                        then from the lowest again
+//!             demand     a: [7]            b: [90 91]            owners take turns of B blocks;
+//!   submit -> list       c: [12 13 14 40]  a: [88 ..] -> next    within a turn by position from
+//!             lookahead  b: [92]                                 where the device stands, upwards,
+//!                                                                then from the lowest again
 //! ```
 //!
 //! * Q1 A request goes out only when none of a better class waits: demand, then list, then

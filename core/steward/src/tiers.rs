@@ -2,8 +2,8 @@
 //! (rules U and B).
 //!
 //! ```text
-//!   frames of tier 1    [ base: kept here                  | passing ]   LRU-SP says which leaves
-//!   stack of ULC        [..Y_1..|..Y_2..|..Y_n..]                        and this says where it goes
+//!   frames of tier 1    [ base: kept here             | passing ]   LRU-SP says which leaves
+//!   stack of ULC        [..Y_1..|..Y_2..|..Y_n..]                   and this says where it goes
 //! ```
 //!
 //! The steward asks in this order: `plan` before a reference, `place` after it, `leave` for each

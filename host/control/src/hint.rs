@@ -23,7 +23,8 @@ pub const LIST_FILES_MAX: usize = 65_536;
 /// ```
 /// use pantler_control::{Hint, PolicyName};
 /// let hint = Hint::SetPolicy { priority: 0, policy: PolicyName::Mru };
-/// assert_eq!(serde_json::to_string(&hint).unwrap(), r#"{"do":"set-policy","priority":0,"policy":"mru"}"#);
+/// let line = r#"{"do":"set-policy","priority":0,"policy":"mru"}"#;
+/// assert_eq!(serde_json::to_string(&hint).unwrap(), line);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]

@@ -39,7 +39,8 @@ impl Counters {
     ///
     /// ```
     /// use pantler_control::Counters;
-    /// let counters = Counters { references: 4, hits: 2, ahead_used: 1, misses: 1, ..Counters::default() };
+    /// let counters =
+    ///     Counters { references: 4, hits: 2, ahead_used: 1, misses: 1, ..Counters::default() };
     /// assert_eq!(counters.hit_ratio(), 0.5);
     /// ```
     pub fn hit_ratio(&self) -> f64 {

@@ -2,7 +2,8 @@
 //! [`MESSAGE_BYTES_MAX`].
 //!
 //! ```text
-//! > {"version":1,"ask":"hint","on":"/mnt/data","owner":"user-default","hint":{"do":"set-policy","priority":0,"policy":"mru"}}
+//! > {"version":1,"ask":"hint","on":"/mnt/data","owner":"user-default",
+//!    "hint":{"do":"set-policy","priority":0,"policy":"mru"}}
 //! < {"version":1,"answer":{"hint":"done"}}
 //! ```
 //!

@@ -2,7 +2,8 @@
 //! HTTP.
 //!
 //! ```text
-//!   names    object("a/b") or has_below("a/b") --> Recent (at most `refresh` old) --> node: one version, for ever
+//!   names    object("a/b") or has_below("a/b") --> Recent (at most `refresh` old)
+//!                --> node: one version, for ever
 //!   bytes    read(version, range) --> GET with If-Match --> bytes of that version, or ESTALE
 //! ```
 //!

@@ -5,7 +5,7 @@
 //! | --- | --- | --- |
 //! | take | `PANTLER.GET key TAKE` | `GETDEL` where the asker owns the block, else `GET` |
 //! | keep | `PANTLER.GET key KEEP` | `GET`, which makes it the youngest |
-//! | put | `PANTLER.SET key value KEEP\|DEMOTE age` | `SET`: ordered by request (`ulc-request-order`) |
+//! | put | `PANTLER.SET key value KEEP\|DEMOTE age` | `SET`, in order of requests |
 //! | notices | come with answers | `CLIENT TRACKING ON BCAST PREFIX pantler: NOLOOP` |
 //! | its owner | the server knows, by name | its last client, until told |
 //!

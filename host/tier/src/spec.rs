@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `ssd:` | a directory or file of this machine |
 //! | `redis://`, `rediss://` | Redis, Valkey or `pantler tier serve`; the second over TLS |
-//! | `redis-cluster://`, `rediss-cluster://` | a cluster, by one or several of its nodes: `HOST:PORT+HOST:PORT` |
+//! | `redis-cluster://`, `rediss-cluster://` | a cluster, by some nodes: `HOST:PORT+HOST:PORT` |
 
 use std::fmt;
 use std::net::IpAddr;

@@ -13,7 +13,7 @@
 //! | header | slot | |
 //! | --- | --- | --- |
 //! | of the block | of the block | it is there |
-//! | of another block, torn or zero | anything | the header's checksum fails, or it names the other block |
+//! | of another block, torn or zero | anything | its checksum fails, or it names the other block |
 //! | of the block | of another block, or torn | the envelope's check fails, which covers the key |
 //!
 //! D1  A key is in the index once, and its slot is in no other entry, nor free, nor being written.

@@ -1,7 +1,7 @@
 //! The paper's figures 3 to 10, drawn anew by Dust's own patterns over simulated caches.
 //!
 //! ```text
-//!   pattern of the paper  -->  simulated policy  -->  20 probes a run  -->  many offsets  -->  line
+//!   pattern of the paper --> simulated policy --> 20 probes a run --> many offsets --> line
 //! ```
 //!
 //! As in the paper, a cache has 20,000 blocks, and each run makes 20 probes, because probes disturb

@@ -3,9 +3,10 @@
 //! the machine takes.
 //!
 //! ```text
-//!   Server::start ── free_port ── the program, its output in a log ── ready? ── a Server, ended with its value
-//!                        ▲                                              │
-//!                        └────── it ended, or another has the port ─────┘   three times, then its log is told
+//!   Server::start ── free_port ── the program, its output in a log ── ready? ── a Server, ended
+//!                        ▲                                              │       with its value
+//!                        └────── it ended, or another has the port ─────┘
+//!                                three times, then its log is told
 //! ```
 //!
 //! Only tests use this crate: what fails panics, and says what the server said.

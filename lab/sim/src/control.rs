@@ -96,8 +96,9 @@ impl Control {
     ///
     /// ```
     /// use pantler_sim::Control;
-    /// assert!(Control::parse("c.toml", "[a.policies]\n0 = \"mru\"\n[a.priorities]\nx = 1\n").is_ok());
-    /// let error = Control::parse("c.toml", "[a.policies]\n0 = \"mro\"\n").unwrap_err().to_string();
+    /// let parse = |text| Control::parse("c.toml", text);
+    /// assert!(parse("[a.policies]\n0 = \"mru\"\n[a.priorities]\nx = 1\n").is_ok());
+    /// let error = parse("[a.policies]\n0 = \"mro\"\n").unwrap_err().to_string();
     /// assert!(error.starts_with("c.toml:2:5: unknown policy `mro`"), "{error}");
     /// ```
     pub fn parse(name: &str, text: &str) -> Result<Self, ControlError> {

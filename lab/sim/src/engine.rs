@@ -1,7 +1,7 @@
 //! One run: a trace, a policy, a number of frames.
 //!
 //! ```text
-//!   trace   [ id id id ... 4096 ... id ] [ id ...           batches; 16 ids ahead are brought nearer
+//!   trace   [ id id id ... 4096 ... id ] [ id ...         batches; 16 ids ahead are prefetched
 //!                 |
 //!   resident? --- yes --> hit
 //!             \-- no ---> miss, evict if full, insert; note the position

@@ -34,11 +34,13 @@ impl Content {
 ///
 /// let mut bytes = Vec::new();
 /// let mut writer = Writer::new(&mut bytes, Content::Ranges);
-/// let request = Request { offset: 8192, object: 8192, objects: 1, length: 4096, ..Request::default() };
+/// let request =
+///     Request { offset: 8192, object: 8192, objects: 1, length: 4096, ..Request::default() };
 /// writer.write(&request, &["cscope".to_owned()], &["/src/cscope.out".to_owned()]).unwrap();
 /// writer.finish().unwrap();
 ///
-/// let mut reader = Reader::from_read("memory", std::io::Cursor::new(bytes), &ReadOptions::default()).unwrap();
+/// let bytes = std::io::Cursor::new(bytes);
+/// let mut reader = Reader::from_read("memory", bytes, &ReadOptions::default()).unwrap();
 /// let mut batch = Vec::new();
 /// assert!(reader.fill(&mut batch).unwrap());
 /// assert_eq!((batch[0].offset, reader.owner_names()), (8192, &["cscope".to_owned()][..]));

@@ -24,7 +24,7 @@
 //! | --- | --- |
 //! | what can be chosen | [`ServeOptions`] |
 //! | the thread, and when which connection has its turn | [`Server`] |
-//! | one connection: its buffers, what it says about itself | `connection`, `output`, `session`, `tls` |
+//! | one connection: its buffers, its client | `connection`, `output`, `session`, `tls` |
 //! | commands, and what each does | `command`, `listing` |
 //! | blocks and their order, without I/O and clock | [`store`] |
 //!

@@ -5,12 +5,13 @@
 >>> result["misses"]
 550
 
-* :func:`simulate` runs policies at sizes over a file, a generator or a NumPy array, in this process.
+* :func:`simulate` runs policies at sizes over a file, a generator or an array, in this process.
 * :func:`sweep` does so over many traces, on any executor of ``concurrent.futures``.
 * :func:`jobs` and :func:`run` are its two halves: jobs as lines of text, and running them.
 * :class:`Trace` is a trace in memory, for several calls.
 
-A result carries the very bytes that ``pantler sim --json`` prints for the same run, wherever it ran.
+A result carries the very bytes that ``pantler sim --json`` prints for the same run, wherever it
+ran.
 """
 
 from pantler._core import Trace, __version__

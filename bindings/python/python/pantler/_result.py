@@ -10,8 +10,8 @@ from typing import Any
 class Result(Mapping[str, Any]):
     """The result of one run: a mapping of the fields that ``docs/JSON.md`` lists under ``sim``.
 
-    ``line`` is the JSON text itself, without the end of the line: byte for byte what ``pantler sim --json`` prints for
-    the same run. Results are equal when their lines are.
+    ``line`` is the JSON text itself, without the end of the line: byte for byte what ``pantler sim
+    --json`` prints for the same run. Results are equal when their lines are.
     """
 
     __slots__ = ("_fields", "line")

@@ -34,7 +34,7 @@ class _Kept:
         self._trace: Trace | None = None
 
     def open(self, line: str) -> Trace:
-        """The trace of a job. Threads that want the same one wait for it instead of reading it again."""
+        """The trace of a job. It is read once: threads that want the same one wait for it."""
         name, reading = source(line)
         key = (name, sorted(reading.items()), _stamp(name))
         with self._lock:
@@ -67,7 +67,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def attempt(line: str, number: int) -> str | Exception:
-    """Runs a job. What is wrong with the job comes back as a value, so that only lost workers raise.
+    """Runs a job. Errors of the job come back as values, so that only lost workers raise.
 
     ``number`` tells attempts apart for executors that give equal calls one result.
     """

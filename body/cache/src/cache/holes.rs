@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   file    [7] 8  9 [10][11] 12 13 14 15 [16]
-//!            |  `--'   |   |   `---------'  |      one read; where the waste is full, one after the other,
-//!          frame waste frame frame waste   frame   each going on where the last ended
+//!            |  `--'   |   |   `---------'  |      one read; where the waste is full, one after
+//!          frame waste frame frame waste   frame   the other, each going on where the last ended
 //! ```
 //!
 //! Bytes of a gap go to a buffer that is never read, and that lasts as long as the read.

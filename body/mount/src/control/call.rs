@@ -6,23 +6,28 @@
 //!
 //! ```c
 //! struct pantler_priority  { int32_t priority; uint32_t zero; };
-//! struct pantler_policy    { int32_t priority; uint32_t policy; };        /* 0 lru, 1 mru, 2 fifo, 3 clock */
-//! struct pantler_temporary { uint64_t first, last; int32_t priority; uint32_t zero; uint64_t marked; };
+//! /* policy: 0 lru, 1 mru, 2 fifo, 3 clock */
+//! struct pantler_policy    { int32_t priority; uint32_t policy; };
+//! struct pantler_temporary { uint64_t first, last; int32_t priority; uint32_t zero;
+//!                            uint64_t marked; };
 //! #define PANTLER_SET_PRIORITY  _IOW (0xA7, 1, struct pantler_priority)
 //! #define PANTLER_GET_PRIORITY  _IOR (0xA7, 2, struct pantler_priority)
 //! #define PANTLER_SET_POLICY    _IOW (0xA7, 3, struct pantler_policy)
 //! #define PANTLER_GET_POLICY    _IOWR(0xA7, 4, struct pantler_policy)
 //! #define PANTLER_SET_TEMPPRI   _IOWR(0xA7, 5, struct pantler_temporary)  /* last is inclusive */
 //!
-//! struct pantler_held { uint64_t start, end, held; };                     /* bytes of this file; end is exclusive */
-//! #define PANTLER_HELD          _IOWR(0xA7, 6, struct pantler_held)       /* cached bytes from start to the first gap */
+//! /* Cached bytes of this file from start to the first gap; end is exclusive. */
+//! struct pantler_held { uint64_t start, end, held; };
+//! #define PANTLER_HELD          _IOWR(0xA7, 6, struct pantler_held)
 //!
 //! struct pantler_list   { uint32_t files; uint32_t zero; };
-//! struct pantler_chunk  { int64_t start, end; };                          /* bytes of this file; end is exclusive */
+//! struct pantler_chunk  { int64_t start, end; };  /* bytes of this file; end is exclusive */
 //! struct pantler_blocks { uint32_t count; uint32_t append; struct pantler_chunk chunks[]; };
-//! #define PANTLER_FILE_LIST_START  _IOW(0xA7, 16, struct pantler_list)    /* what is opened from now on, in order */
-//! #define PANTLER_FILE_LIST_END    _IOR(0xA7, 17, struct pantler_list)    /* files: how many are on the list */
-//! #define PANTLER_BLOCK_LIST(n)    _IOC(_IOC_WRITE, 0xA7, 18, 8 + 16 * (n))  /* n up to 1,023; append for more */
+//! /* The list has what is opened from start to end, in order; end tells the number of files. */
+//! #define PANTLER_FILE_LIST_START  _IOW(0xA7, 16, struct pantler_list)
+//! #define PANTLER_FILE_LIST_END    _IOR(0xA7, 17, struct pantler_list)
+//! /* n up to 1,023; append for more */
+//! #define PANTLER_BLOCK_LIST(n)    _IOC(_IOC_WRITE, 0xA7, 18, 8 + 16 * (n))
 //! #define PANTLER_FORGET_LIST      _IO (0xA7, 19)
 //! ```
 

@@ -38,7 +38,8 @@ const STAMP_MASK: u64 = (1 << 59) - 1;
 /// let mut bytes = vec![0u8; 64];
 /// bytes[0] = 100; // time of the page
 /// bytes[8] = 12; // bytes of entries
-/// bytes[16..20].copy_from_slice(&(2u32 | 5 << 5).to_le_bytes()); // a record of 8 bytes, 5 ns later
+/// // a record of 8 bytes, 5 ns later
+/// bytes[16..20].copy_from_slice(&(2u32 | 5 << 5).to_le_bytes());
 /// let mut page = Page::new(&bytes).expect("a header");
 /// assert_eq!(page.next().map(|(time, record)| (time, record.len())), Some((105, 8)));
 /// assert_eq!(page.next(), None);

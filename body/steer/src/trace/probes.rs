@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   type information (BTF) --> offsets --> definition --> kprobe_events --> an event like others:
-//!                                                         format, filter and switch in each instance
+//!                                          format, filter and switch in each instance
 //! ```
 //!
 //! Events of kprobes belong to the whole machine, their filters and switches to an instance. So

@@ -1,7 +1,7 @@
 //! Blocks that an access list names, from the steward's decision to their arrival.
 //!
 //! ```text
-//!   steward: fetch, why: list --> wanted --> read ahead, neighbours in one call --> coming --> fetched
+//!   steward: fetch, why: list --> wanted --> read ahead, spans in one call --> coming --> fetched
 //!                                    `--> in memory because of another program: needless
 //! ```
 //!

@@ -1,8 +1,9 @@
 //! Following access lists: when to fetch, and what leaves for it (rules P2 to P6, L9).
 //!
 //! ```text
-//!   reference --- matches a step ---> cursor moves ---> free blocks? ---> batch: hole by hole, at most B,
-//!             \-- matches none -----> nothing until it is served          in order of position
+//!   reference --- matches a step ---> cursor moves ---> free blocks? ---> batch: hole by hole,
+//!             \-- matches none -----> nothing until it is served          at most B, in order
+//!                                                                         of position
 //! ```
 //!
 //! P4 as it is kept here: what is fetched is the next hole; what leaves, if it is the prefetcher's

@@ -2,11 +2,11 @@
 //! and U6).
 //!
 //! ```text
-//!   owner 0, kept      [a 3] [f 9] [k 17]          each queue is in order of age, so its front is its oldest:
-//!   owner 0, demoted   [c 5] [d 6]                 the victim is the oldest front
+//!   owner 0, kept      [a 3] [f 9] [k 17]     each queue is in order of age, so its front is its
+//!   owner 0, demoted   [c 5] [d 6]            oldest: the victim is the oldest front
 //!   owner 1, kept      [b 4] [g 12]
 //!   owner 1, demoted   [e 8]
-//!   late               [h 2]                       what came older than the back of its queue
+//!   late               [h 2]                  what came older than the back of its queue
 //! ```
 //!
 //! What one owner asks to be kept comes in order of age, since it was just referenced; and so does

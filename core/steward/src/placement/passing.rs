@@ -1,7 +1,7 @@
 //! Frames of tier 1 for blocks that are kept elsewhere and only pass (rule U2).
 //!
 //! ```text
-//!   tier 1   [ ULC                                   | passing ]     the oldest leaves first, and goes nowhere
+//!   tier 1   [ ULC                     | passing ]   the oldest leaves first, and goes nowhere
 //! ```
 //!
 //! Programs read a block in pieces. While it passes it is read from here, and references to it that

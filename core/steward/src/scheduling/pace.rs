@@ -1,10 +1,10 @@
 //! How much of a device to ask at a time: rule P7, found out by trying.
 //!
 //! ```text
-//!   rate   |            ..--8----16      twice as many on their way, at least a quarter more done: stay, try on
+//!   rate   |            ..--8----16      twice as many on their way, a quarter more done: go on
 //!          |        .4'                  less than that more: they only wait for each other: back
-//!          |     .2                      later, in turns: is half as many as good? is twice as many better now?
-//!          |   1
+//!          |     .2                      later, in turns: is half as many as good? is twice as
+//!          |   1                         many better now?
 //!          +-------------------------- on their way
 //! ```
 //!

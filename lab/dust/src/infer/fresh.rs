@@ -17,8 +17,9 @@
 //!
 //! ```text
 //!   the fit says miss, it looked like a hit   no burst does that     ->  as above
-//!   the fit says hit, it looked like a miss   a burst does just that ->  and blocks read just before,
-//!                                                    hits under any policy, must look right more often
+//!   the fit says hit, it looked like a miss   a burst does just that ->  and blocks read just
+//!                                             before, hits under any policy, must look right
+//!                                             more often
 //! ```
 //!
 //! Why so: docs/decisions/0056-a-fresh-trace-takes-a-name-back.md,

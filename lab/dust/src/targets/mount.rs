@@ -2,7 +2,7 @@
 //! kernel's page cache.
 //!
 //! ```text
-//!   seed file, written               its blocks are cached, because they were written; it goes again
+//!   seed file, written               its blocks are cached, as they were written; it is deleted
 //!     | copy_file_range: the bytes do not pass through the cache
 //!     v
 //!   test files  [0 1 2 ..] [4096 ..] one byte read of each block, timed

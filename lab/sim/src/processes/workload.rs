@@ -14,7 +14,7 @@
 //! | `din` | a file of 988 blocks, 9 times | 10.7 ms |
 //! | `gli` | 5 queries: an index of 256 blocks, then 36 % of 5,120 blocks of articles | 2.0 ms |
 //! | `pse1`, `pse2` | 2,000 and 4,000 tuples of 4,096 blocks, by an index of 640 blocks | 4.0 ms |
-//! | `sort` | 2,125 blocks once, then as many of temporary files in three merges of eight at a time | 10.0 ms |
+//! | `sort` | 2,125 blocks once, as many of temporary files in three merges of eight | 10.0 ms |
 //!
 //! The papers leave open, and this file chooses: how large single files are (uniform around the
 //! mean), which articles a query reads, and how long Postgres computes on a tuple (as in the join

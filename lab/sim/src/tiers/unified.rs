@@ -2,8 +2,8 @@
 //! leaves the lower tier for the client.
 //!
 //! ```text
-//!   tier 1   youngest [a] [b] [c] --demote--> tier 2 [d] [e] [f] --demote--> tier 3 [g] [h] [i] --> dropped
-//!               ^--------------------------------------- e is read
+//!   tier 1   youngest [a] [b] [c] --demote--> tier 2 [d] [e] [f] --demote--> tier 3 [g] [h] [i]
+//!               ^--------------------------------------- e is read             dropped <-------'
 //! ```
 //!
 //! Source: T. M. Wong, J. Wilkes, *My cache or yours? Making storage more exclusive*, USENIX 2002.

@@ -3,8 +3,8 @@
 //! ```text
 //!   test region, 0.9 of the cache, ten stripes
 //!     initial order   0    1    2    3    4    5    6    7    8    9
-//!     read next as    1st  3rd  5th  7th  9th  2nd  4th  6th  8th  10th     left and right pointer in turns
-//!     reads then      1    2    3    4    5    5    4    3    2    1        most in the middle
+//!     read next as    1st  3rd  5th  7th  9th  2nd  4th  6th  8th  10th   left and right in turns
+//!     reads then      1    2    3    4    5    5    4    3    2    1      most in the middle
 //!   eviction scan of 0.1 + 0.5 of the cache, each block more often than any of the test region
 //!   two probes for each stripe, evenly spaced from a random offset
 //! ```
