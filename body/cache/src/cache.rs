@@ -192,8 +192,8 @@ impl Cache {
     }
 
     /// Hands the requested bytes to `use_bytes`: all of them, or as many as there are before the
-    /// end of the file. Bytes of one block, or of blocks whose buffers happen to lie side by side
-    /// as those of a file read in order do, come straight from there; others are gathered first.
+    /// end of the file. Bytes of one block come straight from there, and those of blocks with
+    /// neighbouring buffers, as a file that was read in order has; others are gathered first.
     ///
     /// # Errors
     /// What the origin said, when not even the first byte could be had. Nothing of a failed fetch

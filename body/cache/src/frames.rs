@@ -2,7 +2,7 @@
 //!
 //! F1  A slot that is not empty has a buffer; no two slots have the same.
 //! F2  Every buffer that was taken is in a slot, or was put back: also while a fetch or an update
-//!     goes on with it, whose slot was taken away meanwhile.
+//!     goes on with it after its slot was taken away.
 //! F3  A slot's ticket changes whenever its content is voided, so a thread that waited or worked
 //!     outside the lock can tell.
 //! F4  A slot that is queued belongs to no thread yet: the holder of the lock may take it, a demand
@@ -63,8 +63,8 @@ pub(crate) struct Slot {
     /// Bytes that the file had in this block; fewer than a block at the end of the file.
     pub(crate) valid: u32,
     pub(crate) state: State,
-    /// Pages whose bytes are here. While others are brought, the slot is being filled, and readers
-    /// of the block wait.
+    /// Pages that are here. While others are brought, the slot is being filled, and readers of the
+    /// block wait.
     pub(crate) held: Pages,
 }
 

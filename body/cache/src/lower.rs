@@ -13,10 +13,10 @@
 //! are kept for such blocks (U2), so that a scan does not displace what is wanted nearer. Here is
 //! what carries it out.
 //!
-//! B1  The frames of the steward are `base`, and one more for each block that passes. Of those
-//!     whose bytes are here there are no more than may pass; those on their way use spare buffers,
-//!     and a request that finds none reads fewer blocks at a time. So no number of requests takes a
-//!     frame from what is kept in tier 1.
+//! B1  The frames of the steward are `base`, and one more for each block that passes. Of those that
+//!     are here there are no more than may pass; those on their way use spare buffers, and a
+//!     request that finds none reads fewer blocks at a time. So no number of requests takes a frame
+//!     from what is kept in tier 1.
 //! B2  A block is handed to a tier only under the version that its file has now, and not while the
 //!     file changes.
 //! B3  No reader waits for a put. Queues are bounded by buffers; what finds no room is dropped, and
@@ -28,9 +28,9 @@
 //!     than blocks may pass: programs read a block in pieces, and that says nothing about when they
 //!     come back. Which blocks pass, and what is one reference, is decided as in the simulator, by
 //!     [`Passage`](pantler_steward::placement::Passage).
-//! B6  A block whose bytes were asked for before its version got its name has no name below, and
-//!     goes nowhere: it was kept in step with a change, which another change may have come in
-//!     between of.
+//! B6  A block that was asked for before its version got its name has no name below, and goes
+//!     nowhere: it was kept in step with a change, which another change may have come in between
+//!     of.
 //! B7  What goes to a tier together is as much as it carries out within half of its time limit
 //!     ([`attached`]): a slow link loses no batch to the limit.
 

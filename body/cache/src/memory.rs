@@ -33,8 +33,8 @@ pub(crate) struct Slab {
     block_bytes: usize,
 }
 
-// SAFETY: the memory belongs to the slab for its life, and M1 and M2 say who may touch which part
-// of it.
+// SAFETY: the memory belongs to the slab for its life, and M1 and M2 say which thread may touch
+// which part of it.
 unsafe impl Send for Slab {}
 // SAFETY: as above.
 unsafe impl Sync for Slab {}
@@ -169,7 +169,7 @@ pub(crate) struct Buffers {
     free: VecDeque<u32>,
     /// Idle buffers without memory.
     bare: Vec<u32>,
-    /// Buffers whose block left while they had users.
+    /// Buffers of blocks that left while the buffers had users.
     retired: Vec<u32>,
     /// Buffers that were never used, from here on.
     fresh: u32,

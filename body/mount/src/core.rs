@@ -212,8 +212,8 @@ impl Core {
         name: &std::ffi::OsStr,
         change: impl FnOnce() -> io::Result<R>,
     ) -> io::Result<R> {
-        // Without rights or without such a file there is nothing to note; the change itself will
-        // say what is wrong.
+        // Without rights, or such a file, there is nothing to note; the change itself will say what
+        // is wrong.
         let Ok(node) = parent.node.lookup(name) else { return change() };
         let Some(content) = self.content_of(&node) else { return change() };
         content.change(&self.shelf, || node.attributes(), change, |_, _, _, _| ())

@@ -195,10 +195,9 @@ fn left_alone(monitors: &Path) -> Check {
     };
     let found = match names(monitors).into_iter().find(|monitor| pages_out(monitor)) {
         Some(monitor) => Err(format!("DAMON pages out what is cold: {}", monitor.display())),
-        None => Ok("nobody that we see pages out what is cold"),
+        None => Ok("nothing visible pages out cold memory"),
     };
-    let remedy =
-        "what stays by decision may leave after a while: write `off` to its `state`, or ask who set it up";
+    let remedy = "what stays by decision may leave after a while: write `off` to its `state`, or ask the administrator";
     Check { needed: false, ..check("cold pages", found, remedy) }
 }
 

@@ -11,8 +11,8 @@
 //! An [`Event`] says what the kernel did to a range of pages. [`Engine::event`] changes beliefs and
 //! queues work. [`Engine::begin_round`] opens a round of work, [`Engine::poll`] hands out one
 //! [`Decision`] after the other, and [`Engine::answer`] takes what became of each. Everything is a
-//! value: the crate opens no file, reads no clock and starts no thread. A body translates, and so
-//! does the simulator, where a model stands in place of the kernel.
+//! value: the crate performs no I/O, and knows neither clocks nor threads. A body translates, and
+//! so does the simulator, where a model stands in place of the kernel.
 //!
 //! # Example: a file that is larger than the budget
 //!

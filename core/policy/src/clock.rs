@@ -10,7 +10,7 @@
 //! textbook is this queue cut at the hand.
 //!
 //! The bit is clear on insertion, so a block referenced once leaves in order of arrival;
-//! [`ClockSet`] sets it, as an operating system does whose hardware sets the bit when the faulting
+//! [`ClockSet`] sets it, as an operating system does if the hardware sets the bit when the faulting
 //! instruction runs again.
 //!
 //! [`Gclock`] has a counter in place of the bit: a hit counts up, at most to `max`, and each visit

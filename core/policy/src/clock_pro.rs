@@ -154,7 +154,7 @@ impl ClockPro {
     }
 
     /// Moves the hot hand until it has made a handle cold and is at the next hot one. Gives up
-    /// where it meets `candidate`, for whose sake it moves, first. Whether a handle was made cold.
+    /// where it first meets `candidate`, the reason of the move. Whether a handle was made cold.
     fn run_hot(&mut self, links: &mut Links, candidate: Handle) -> bool {
         let (mut demoted, mut done) = (false, false);
         while self.hot > 0 {

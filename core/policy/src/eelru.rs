@@ -18,8 +18,8 @@
 //! R2  The mark of a handle is the segment of its position between the points, with a bit for
 //!     residents.
 //! R3  `ends` are the handles that stand at the points.
-//! R4  Ghosts stand nowhere beyond the last point, but for those whose turn to be forgotten has not
-//!     come: four for each verb.
+//! R4  Ghosts stand nowhere beyond the last point, but for those that are not forgotten yet: four
+//!     for each verb.
 //!
 //! Paper: Smaragdakis, Kaplan and Wilson, EELRU: Simple and Effective Adaptive Page Replacement,
 //! SIGMETRICS 1999. Differences: four early points and four late ones, at fixed shares of the

@@ -127,8 +127,8 @@ impl Links {
         crate::prefetch::prefetch(&self.links, handle as usize);
     }
 
-    /// The same for the links of the neighbours that `handle` has on its list, whose own links are
-    /// read for it.
+    /// The same for the links of the neighbours that `handle` has on its list. Reads the links of
+    /// `handle` for it.
     #[inline]
     pub fn prefetch_neighbours(&self, handle: Handle) {
         if let Some(link) = self.links.get(handle as usize) {

@@ -1,4 +1,4 @@
-//! LRU-K: the block whose K-th last reference is longest ago leaves.
+//! LRU-K: the block with the oldest K-th last reference leaves.
 //!
 //! ```text
 //!   young   front [d] [b] back            fewer than K references, by the last one; leave first

@@ -1,4 +1,4 @@
-//! MIN, Belady's offline optimum: replace the block whose next reference is furthest.
+//! MIN, Belady's offline optimum: replace the block with the furthest next reference.
 //!
 //! ```text
 //!   now                                 times of next references
@@ -41,7 +41,7 @@ pub const NEVER: u32 = u32::MAX;
 /// let mut min = Min::new(2, 4, false);
 /// assert_eq!(min.reference(0, 3), Reference::Miss { victim: None });
 /// assert_eq!(min.reference(1, NEVER), Reference::Miss { victim: None });
-/// // y, whose last reference was request 1, makes room for z.
+/// // y was last referenced by request 1, and makes room for z.
 /// assert_eq!(min.reference(2, NEVER), Reference::Miss { victim: Some(1) });
 /// assert_eq!(min.reference(3, NEVER), Reference::Hit);
 /// ```

@@ -1,5 +1,5 @@
-//! Parameters of policies: plain structs whose fields have a key to type, a meaning, a default and
-//! a range.
+//! Parameters of policies: plain structs with fields that have a key to type, a meaning, a default
+//! and a range.
 //!
 //! ```text
 //! parameters! {

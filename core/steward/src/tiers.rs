@@ -80,7 +80,7 @@ enum Ahead {
 #[derive(Clone, Copy, Debug)]
 struct Placed {
     label: Label,
-    /// The owner of that reference, whose priorities count.
+    /// The owner of that reference: its priorities count.
     owner: OwnerId,
     /// Where it is kept: in tier 1, or elsewhere and it only passes here.
     keep: Tier,
@@ -231,7 +231,7 @@ impl Tiers {
         self.held.get(frame as usize)?.placed.as_ref()
     }
 
-    /// A frame is given to a block whose bytes will be asked for.
+    /// A frame is given to a block that will be asked for.
     pub(crate) fn awaits(&mut self, frame: Handle, file: FileId) {
         let index = frame as usize;
         if index >= self.held.len() {
@@ -324,7 +324,7 @@ impl Tiers {
         let missed = matches!(access, Access::Miss(_)) || before.is_none();
         self.ulc.enter(number, keep, self.now_us);
         let passed = before.is_some_and(|before| before.passes());
-        // What was fetched ahead was read from wherever it is, and left there.
+        // Blocks fetched ahead were read from where they are, and left there.
         let ahead = core::mem::take(&mut self.held[frame as usize].ahead);
         // U2: it is kept nearer now, and comes from its frame here.
         let moved = (passed || ahead != Ahead::No) && keep < retrieval.from;
@@ -371,7 +371,7 @@ impl Tiers {
         time.unwrap_or(self.now_us)
     }
 
-    /// The owner whose priorities say whether the block of a frame is wanted below.
+    /// The owner that says by its priorities whether the block of a frame is wanted below.
     pub(crate) fn owner_of(&self, frame: Handle) -> Option<OwnerId> {
         self.placed(frame).filter(|placed| !placed.passes()).map(|placed| placed.owner)
     }
@@ -483,7 +483,7 @@ impl Tiers {
         held.asked = self.moment;
         if let Some(Placed { label, keep, .. }) = held.placed {
             held.ahead = Ahead::No;
-            // What was placed before a change is of no version that a tier may answer for.
+            // A block placed before a change is of no version that a tier may answer for.
             return (current == Some(label.version)).then_some(Sought { label, keep: Some(keep) });
         }
         held.ahead = Ahead::Asked;
@@ -543,8 +543,8 @@ impl Tiers {
         }
     }
 
-    /// What a shared tier told: whether all its frames are used. One that does not say is full once
-    /// this client's share is what it was said to have.
+    /// A shared tier told whether all its frames are used. One that does not say is full once this
+    /// client's share is what it was said to have.
     pub(crate) fn tell_full(&mut self, tier: Tier, full: Option<bool>) {
         if tier > self.own && tier < self.out() {
             let share = self.ulc.blocks_in(tier) >= self.ulc.sizes().of(tier);

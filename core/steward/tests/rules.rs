@@ -104,9 +104,9 @@ fn w4_the_oldest_waiting_block_leaves() {
     steward.validate();
 }
 
-/// A steward whose owner A chose MRU for ReadN, the paper's foolish program: three blocks five
-/// times, then the next three. MRU keeps what never comes back, and without placeholders it takes
-/// frames from the oblivious C, which rereads eight blocks. `between` comes after each three.
+/// A steward with an owner A that chose MRU for ReadN, the paper's foolish program: three blocks
+/// five times, then the next three. MRU keeps what never comes back, and without placeholders it
+/// takes frames from the oblivious C, which rereads eight blocks. `between` comes after each three.
 /// Returns what was said, too.
 fn fooled(between: impl Fn(&mut Steward)) -> (Steward, Vec<Notice>) {
     let mut steward = harmful(Allocation::LruS);

@@ -53,8 +53,8 @@ fn folders() -> Vec<(PathBuf, u32)> {
     folders
 }
 
-/// Creates the own folder if it is not there, and refuses one that belongs to another user, who
-/// could have put it into `/tmp`.
+/// Creates the own folder if it is not there, and refuses one of another user: any user can put one
+/// into `/tmp`.
 pub fn prepare_folder() -> io::Result<PathBuf> {
     let folder = own_folder();
     let mode = if own_uid() == 0 { 0o755 } else { 0o700 };

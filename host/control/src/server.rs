@@ -137,7 +137,7 @@ impl Server {
     /// An existing socket there is replaced only if it has no listener.
     pub fn bind(path: &Path, host: Arc<Host>) -> io::Result<Server> {
         if UnixStream::connect(path).is_ok() {
-            let text = format!("{}: somebody listens there already", path.display());
+            let text = format!("{}: another process listens there already", path.display());
             return Err(io::Error::new(io::ErrorKind::AddrInUse, text));
         }
         let _ = fs::remove_file(path);

@@ -52,7 +52,7 @@ pub fn lineage(process: u32) -> Vec<Member> {
     std::iter::successors(Member::look(process), next).take(ANCESTORS_MAX).collect()
 }
 
-/// The user whose hints about a process count. For a process with the rights of two users, as a
+/// The user that may give hints about a process. For a process with the rights of two users, as a
 /// set-id program has them, that is root: the user that started it does not control it.
 pub fn user_of(process: u32) -> Option<u32> {
     parse_user(&read_process(process, "status").ok()?)

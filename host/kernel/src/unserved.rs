@@ -1,8 +1,8 @@
-//! Mounts whose server is gone.
+//! Mounts without their server.
 //!
 //! The kernel answers for such a mount at once. Where a server is there and stopped, it may have
 //! taken the request before it stopped: then not even SIGKILL ends the wait, and a process with a
-//! thread in it cannot end. So processes of their own ask, which nobody waits for.
+//! thread in it cannot end. So processes of their own ask, and this one does not wait for them.
 
 use std::ffi::CString;
 use std::io::{self, Read};
@@ -17,8 +17,8 @@ use rustix::pipe::{PipeFlags, pipe_with};
 /// Seconds after which an asking process ends itself, if the kernel lets it.
 const ASKING_SECONDS: u32 = 2;
 
-/// Those of `paths`, mount points of FUSE, whose connection has no server any more. All are asked
-/// at the same time, so that stopped servers cost one `patience` together; they are not named.
+/// Those of `paths`, mount points of FUSE, that have no server any more. All are asked at the same
+/// time, so that stopped servers cost one `patience` together; they are not named.
 ///
 /// # Errors
 /// When no pipe or process can be made.
@@ -58,8 +58,8 @@ fn name(path: &Path) -> io::Result<CString> {
 /// In the child: a process for each name, which the child leaves to init. Allocates nothing.
 fn start_asking(names: &[CString], sender: RawFd) -> ! {
     // SAFETY: system calls on descriptors and on strings that end with a zero; no memory of this
-    // process is freed or locked. What a hung process would hold is given up first: other
-    // descriptors, and the working directory.
+    // process is freed or locked. A hung process would hold other descriptors and the working
+    // directory: they are given up first.
     unsafe {
         if sender > 0 {
             libc::syscall(libc::SYS_close_range, 0, sender - 1, 0);

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use pantler_kernel::process::read_process;
 
-/// The user in whose name an operation is done.
+/// The user that asks for an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     /// User.

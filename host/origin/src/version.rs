@@ -90,9 +90,9 @@ impl Look {
         !self.version.is_younger_than(WRITE)
     }
 
-    /// Judges a version seen at `now` (wall clock), on a file system whose stamps advance in
-    /// steps of `tick`. A zero `tick` means that every change that can be told from the one before
-    /// has a stamp of its own.
+    /// Judges a version seen at `now` (wall clock), on a file system with stamps in steps of
+    /// `tick`. A zero `tick` means that every change that can be told from the one before has a
+    /// stamp of its own.
     pub fn new(version: Version, now: Time, tick: Duration) -> Self {
         let newest = version.modified.max(version.changed);
         // A stamp on a whole second hints at a file system that keeps no finer time.

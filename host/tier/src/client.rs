@@ -51,7 +51,7 @@ use manner::Node;
 
 /// Keys that one client believes its own on Redis.
 pub(crate) const OWNED_MAX: usize = 1 << 22;
-/// What one of them takes at most: the table has up to 16 places for 7.
+/// The most that one of them takes: the table has up to 16 places for 7.
 pub(crate) const OWNED_BYTES_MAX: u64 = 80;
 const _: () = assert!((size_of::<Key>() + 1) as u64 * 16 / 7 <= OWNED_BYTES_MAX);
 /// What most keys take.

@@ -16,7 +16,8 @@
 //! | of another block, torn or zero | anything | its checksum fails, or it names the other block |
 //! | of the block | of another block, or torn | the envelope's check fails, which covers the key |
 //!
-//! D1  A key is in the index once, and its slot is in no other entry, nor free, nor being written.
+//! D1  A key is in the index once, and its slot is in no other entry, neither free nor being
+//!     written.
 //! D2  A slot that is being written is in no entry: it enters the index when it is whole.
 //! D3  Blocks come back after a restart by the times in their headers, the oldest first (U7).
 //!     Retrieving does not write, so after a crash those are the times at which blocks came; an
@@ -24,9 +25,9 @@
 //! D4  The file has room for all slots from the start, where its file system can promise that.
 //!     Elsewhere a block for which there is no room costs itself, and at most one older block: its
 //!     slot is written over. For a while no other slot is tried, and reads go on.
-//! D5  Waiting for the disk has a limit, and the lock is not held meanwhile. A
-//!     block whose read does not come back in time, and a slot whose write does not, are used again
-//!     after the next start: they may be why.
+//! D5  Waiting for the disk has a limit, and the lock is not held meanwhile. A block with a
+//!     read that does not come back in time is left alone until the next start, and so is a slot
+//!     with such a write: they may be why.
 //! D6  What the tier holds is not in the page cache, too: what was read is dropped at once, and
 //!     what was written once `WRITTEN_BYTES_MAX` of it have come together. Headers stay, 64 bytes a
 //!     block: writing one reads its page.

@@ -29,7 +29,7 @@ pub(crate) fn is_sparse<P: Online>(ids: u32, frames: u32) -> bool {
     ids >= IDS_MIN && ids / IDS_PER_FRAME_MIN >= frames && !P::REMEMBERS_ALL
 }
 
-/// A cache whose handles are names, given to the blocks that its policy knows.
+/// A cache with names as handles, given to the blocks that its policy knows.
 pub(crate) struct Sparse<P> {
     cache: Dense<P>,
     names: Names,

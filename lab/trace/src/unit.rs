@@ -1,4 +1,4 @@
-//! What one reference of a simulation is: an object, or a block of a given size.
+//! The unit of a simulation: one reference is an object, or a block of a given size.
 
 use std::fmt;
 use std::str::FromStr;

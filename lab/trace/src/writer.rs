@@ -27,7 +27,7 @@ impl Content {
     }
 }
 
-/// A trace being written: a CSV whose first line names its columns.
+/// A trace being written: a CSV with a first line that names its columns.
 ///
 /// ```
 /// use pantler_trace::{Content, ReadOptions, Reader, Request, Writer};

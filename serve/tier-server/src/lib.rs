@@ -15,10 +15,10 @@
 //!
 //! M1  Buffers of all connections together, with commands that are not whole and answers that wait,
 //!     take at most a 32nd of the memory (24 MiB at least), and what one turn of a connection adds.
-//!     From half of that on, a connection whose answers wait is not read from; beyond it, the one
-//!     that holds most is hung up on.
+//!     From half of that on, a connection with waiting answers is not read from; beyond it, the one
+//!     that holds most is closed.
 //! M2  A connection that has not said the password, or not finished the handshake of TLS, in
-//!     [`STRANGER_TIME`] is hung up on.
+//!     [`STRANGER_TIME`] is closed.
 //!
 //! | what | where |
 //! | --- | --- |

@@ -6,9 +6,9 @@
 //!            ^ goes first; its owner is told with the next answer
 //! ```
 //!
-//! What a client asks to be kept is the youngest. What it demotes comes with its age, and stands
-//! where that says. The order is [`Ages`], which the simulator's shared tiers have, too. The pure
-//! part of `pantler tier serve`: no I/O and no clock; times arrive as numbers.
+//! A block that a client asks to be kept is the youngest. A demoted block comes with its age, and
+//! stands where that says. The order is [`Ages`], which the simulator's shared tiers have, too. The
+//! pure part of `pantler tier serve`: no I/O and no clock; times arrive as numbers.
 //!
 //! R1  `used` is the sum of the charges of all entries, and at most `limit` between calls.
 //! R2  Every entry is in `ages` under its slot, and nothing else is.

@@ -247,7 +247,7 @@ fn a_request_to_a_node_that_fails_late_does_not_make_the_next_connection_deaf() 
         assert!(!late.join().unwrap(), "as the first one, and later");
         let _ = heal.join().unwrap();
     });
-    // As a cache does, and no more: what was not seen to fail is not connected anew, deaf or not.
+    // As a cache does, and no more: only a node that was seen to fail is connected anew.
     let gives = |client: &Client| client.give(well) || (client.tier.heal().is_ok() && client.give(well));
     eventually("it is connected again, and told what another does", || {
         if !gives(&client) {

@@ -13,7 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What all threads of this process have computed.
+/// Processor time of all threads of this process.
 fn computed() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -32,11 +32,11 @@ fn out_of_descriptors_it_waits_and_lets_in_who_waited() {
     let options = ServeOptions::new("127.0.0.1:0".parse().unwrap(), 1 << 20);
     let server = Server::bind(&options).unwrap();
     let address = server.address().unwrap();
-    // As many as it may have are not few because somebody's soft limit is low.
+    // The server raises its soft limit to the hard one.
     assert_eq!(getrlimit(Resource::Nofile).current, getrlimit(Resource::Nofile).maximum);
 
-    // They wait to be let in, as nobody serves yet; then there are no descriptors left for the
-    // other ends.
+    // They wait to be let in, as the server does not run yet; then there are no descriptors left
+    // for the other ends.
     let clients: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(address).unwrap()).collect();
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: Some(3), maximum }).unwrap();

@@ -70,7 +70,7 @@ fn commands() {
     feed("tier_wire", &samples, fuzzing::wire);
 }
 
-/// The same to a server: it answers who behaves, and hangs up on who does not.
+/// The same to a server: it answers clients that behave, and closes the connections of others.
 #[test]
 fn commands_to_a_server() {
     let served = Served::new(|options| options.memory_bytes = 1 << 20);

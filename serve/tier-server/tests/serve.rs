@@ -281,7 +281,7 @@ fn redis_is_a_tier_whose_evictions_are_heard() {
     assert!(!ask(&one, 1, Retrieve::Read));
     assert_eq!(hear(&other, |news| news.gone.len() >= 2).gone, vec![key(1); 2], "put, and taken");
     assert_eq!(one.news().gone, Vec::new(), "what one did itself is not told (NOLOOP)");
-    // More than fits: Redis evicts, and says so to who put it there.
+    // More than fits: Redis evicts, and tells the client that put it there.
     (100..1100).for_each(|index| give(&one, index, Put::Keep));
     let gone = hear(&one, |news| news.gone.len() > 200).gone;
     assert!(gone.iter().filter(|gone| ask(&one, gone.index, Retrieve::Read)).count() <= gone.len() / 100);
@@ -374,7 +374,7 @@ fn redis_gone_and_back_is_unknown_and_heals() {
         let mut found = false;
         tier.heal().is_ok() && tier.retrieve(&wanted, &mut |_, _| found = true).is_ok() && found
     });
-    assert!(ask(&patient, 1, Retrieve::Read), "who had nothing to ask noticed nothing");
+    assert!(ask(&patient, 1, Retrieve::Read), "an idle client noticed nothing");
 }
 
 #[test]

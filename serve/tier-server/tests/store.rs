@@ -113,7 +113,7 @@ impl Pair {
                 assert_eq!(found, self.twin.position(block).is_some(), "{step:?}");
             }
             Step::Demote(client, block, age) => {
-                // No two blocks have the same time: who goes first then is not said.
+                // No two blocks have the same time: their order would be undefined.
                 let time = self.now - age * 1000 - 1 - self.now / 1000 % 900;
                 self.store.put(&key(block), value(block), self.owners[client], time, true);
                 self.twin.demote(client, block, time);
@@ -203,7 +203,11 @@ fn notices_are_bounded_in_bytes_for_all_owners_together() {
     let told: Vec<_> = owners.iter().map(|owner| store.notices(*owner)).collect();
     let bytes: usize = told.iter().flat_map(|told| &told.gone).map(|key| key.len()).sum();
     assert!(bytes > 0 && bytes as u64 <= notices_bytes(limit), "{bytes} bytes");
-    assert_eq!(told.iter().filter(|told| told.unknown).count(), 50, "nobody misses one without knowing");
+    assert_eq!(
+        told.iter().filter(|told| told.unknown).count(),
+        50,
+        "every client with a missed notice knows it"
+    );
     // There is room again.
     store.put(&long(500), Bytes::new(), owners[0], 500, false);
     assert_eq!(store.notices(owners[40]).gone, [long(490).into_boxed_slice()]);
@@ -226,7 +230,7 @@ fn owners_are_bounded_and_idle_ones_make_room() {
     let owners: Vec<Owner> =
         (0..pantler_tier_server::store::OWNERS_MAX).map(|number| store.join(&number.to_string())).collect();
     assert_eq!(store.join("one more"), NOBODY);
-    assert_eq!(store.join("17"), owners[17], "who is known stays known");
+    assert_eq!(store.join("17"), owners[17], "a known client stays known");
     store.leave(owners[5]);
     assert_ne!(store.join("one more"), NOBODY);
     store.validate();

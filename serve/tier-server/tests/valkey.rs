@@ -68,7 +68,7 @@ fn valkey_is_a_tier_whose_evictions_are_heard() {
     assert!(!ask(&one, 1, Retrieve::Read));
     assert_eq!(hear(&other, |news| news.gone.len() >= 2).gone, vec![key(1); 2], "put, and taken");
     assert_eq!(one.news().gone, Vec::new(), "what one did itself is not told (NOLOOP)");
-    // More than fits: it evicts, and says so to who put it there.
+    // More than fits: it evicts, and tells the client that put it there.
     (100..1100).for_each(|index| give(&one, index, Put::Demote));
     let gone = hear(&one, |news| news.gone.len() > 100).gone;
     assert!(gone.iter().filter(|gone| ask(&one, gone.index, Retrieve::Read)).count() <= gone.len() / 100);

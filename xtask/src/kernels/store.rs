@@ -50,7 +50,7 @@ pub struct Kernel {
     pub version: String,
     /// What boots.
     pub image: PathBuf,
-    /// Its folder of modules, whose name is the version.
+    /// Its folder of modules, named by the version.
     pub modules: PathBuf,
 }
 
@@ -168,7 +168,7 @@ impl Store {
     }
 }
 
-/// The newest package of a cloud kernel whose name begins so.
+/// The newest package of a cloud kernel with that beginning of its name.
 fn newest<'a>(packages: &'a str, prefix: &str) -> Option<&'a str> {
     let is_kernel = |name: &&str| {
         let numbers = name.strip_prefix(prefix);

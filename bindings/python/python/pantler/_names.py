@@ -1,4 +1,4 @@
-"""What policies and generators there are."""
+"""Names of policies and generators."""
 
 from __future__ import annotations
 

@@ -122,7 +122,8 @@ impl Cache {
         let going = one.going(&key, |buffer| self.slab.enter(buffer))?;
         let length = going.length as usize;
         // SAFETY: this thread is a user of the one buffer, so that no other writes to it, and the
-        // only user of the other, whose slot is not ready (M1). They differ: the other was idle.
+        // only user of the other, which belongs to a slot that is not ready (M1). They differ: the
+        // other was idle.
         unsafe {
             let from = self.slab.bytes(going.buffer, 1, 0..length);
             self.slab.bytes_mut(missing.slot.buffer)[..length].copy_from_slice(from);

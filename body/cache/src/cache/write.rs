@@ -16,8 +16,8 @@ impl Cache {
     /// `data` was written at `offset` of the file, which had `before` bytes. A write is a reference
     /// by `owner`.
     ///
-    /// A cached block takes the bytes over. A block whose bytes are all known from the write enters
-    /// the cache: programs read back what they wrote. Any other block is voided.
+    /// A cached block takes the bytes over. A block enters the cache if the write has all of its
+    /// bytes: programs read back what they wrote. Any other block is voided.
     pub fn written(&self, owner: OwnerId, file: FileId, offset: u64, data: &[u8], before: u64) {
         if offset > before {
             // A hole: the block with the old end is padded with zeros now.

@@ -61,8 +61,8 @@ pub(crate) struct Attached {
 #[derive(Default)]
 struct Queue {
     orders: VecDeque<Order>,
-    /// Orders that follow from a reference whose own block is still being retrieved: a tier that is
-    /// full must give that one up before it takes others.
+    /// Orders that follow from a reference while its own block is still being retrieved: a tier
+    /// that is full must give that one up before it takes others.
     held: VecDeque<Order>,
     /// Orders with buffers, those of the worker among them.
     buffers: usize,

@@ -94,7 +94,7 @@ impl Below {
         self.order(from, Order::Pass { key: label.into(), accessed_us })
     }
 
-    /// A block whose removal finds no room to wait stays until it is the oldest there.
+    /// A block stays until it is the oldest there if its removal finds no room to wait.
     pub(crate) fn remove(&self, label: Label, from: Tier) {
         if let Some(one) = self.attached.get(number_of(from)) {
             // Also before a tier that works again is used again.

@@ -155,7 +155,7 @@ impl Registry {
         self.processes.get(&pid).filter(|known| known.start == start).map(|known| known.owner)
     }
 
-    /// What a process of user `uid` is, as a child of that owner.
+    /// The descent of a process of user `uid` as a child of that owner.
     pub(super) fn descent(&self, owner: OwnerId, uid: u32) -> Option<Descent> {
         match self.owners.get(&owner) {
             Some(known) => answers(known.uid, uid).then_some(Descent::Of(owner)),

@@ -40,8 +40,8 @@ impl Probes {
     /// every instance.
     ///
     /// # Errors
-    /// [`KernelError::Missing`] when this kernel has no probes, or no type information, or does not
-    /// have a function that is probed; else the control file that refused.
+    /// [`KernelError::Missing`] when this kernel lacks probes, type information, or a function that
+    /// is probed; else the control file that refused.
     pub fn make(tracefs: &Path, run: &str) -> Result<Probes, SteerError> {
         let list = tracefs.join(LIST);
         if !list.exists() {

@@ -1,4 +1,4 @@
-//! CAR from figure 2 of its paper: four vectors, and the set of handles whose bit is set.
+//! CAR from figure 2 of its paper: four vectors, and the set of handles with a set bit.
 
 use pantler_policy::Handle;
 

@@ -1,4 +1,4 @@
-//! CLOCK and its relatives: a queue whose front gets further chances.
+//! CLOCK and its relatives: a queue that gives its front further chances.
 
 use pantler_policy::Handle;
 

@@ -1,8 +1,8 @@
 //! Lower tiers: where a block is kept by its references, and where it goes when it leaves.
 //!
-//! B1  The frames are `base`, and one more for each block that passes. Of those whose bytes are
-//!     here there are no more than may pass, and these are pinned: they are no candidates of
-//!     LRU-SP. So neither takes a frame from the other, however many requests there are.
+//! B1  The frames are `base`, and one more for each block that passes. Of those that are here there
+//!     are no more than may pass, and these are pinned: they are no candidates of LRU-SP. So
+//!     neither takes a frame from the other, however many requests there are.
 //! B2  A block goes to a tier only under the version that its file has now, and not while the file
 //!     changes.
 
@@ -58,7 +58,7 @@ impl Steward {
         self.tiers.as_mut()?.seek(block, frame)
     }
 
-    /// What was [sought](Self::seek) is in this tier, or in none. Can queue actions.
+    /// The block that was [sought](Self::seek) is in this tier, or in none. Can queue actions.
     pub fn found(&mut self, block: Block, sought: Sought, found: Option<Tier>) {
         if let (Some(tiers), Some(frame)) = (&mut self.tiers, self.entries.find(block)) {
             tiers.found(frame, sought, found);
@@ -75,7 +75,7 @@ impl Steward {
         }
     }
 
-    /// What a shared tier says of itself: whether all its frames are used, if it says so (U5).
+    /// A shared tier says whether all its frames are used, or nothing (U5).
     pub fn tier_is_full(&mut self, tier: Tier, full: Option<bool>) {
         if let Some(tiers) = &mut self.tiers {
             tiers.tell_full(tier, full);
@@ -131,7 +131,7 @@ impl Steward {
             return access;
         };
         if let (Some(tiers), Some(plan)) = (&mut self.tiers, plan) {
-            // What was fetched because of it may have replaced it.
+            // Blocks fetched because of it may have replaced it.
             if self.entries.find(block) == Some(frame.0) {
                 let passed = tiers.passes(frame.0);
                 let keep = tiers.place(owner, block, plan, frame.0, access);

@@ -39,7 +39,7 @@ pub(super) struct Account(Mutex<Balance>);
 struct Balance {
     /// Bytes that came and were not taken.
     untaken: u64,
-    /// What may be answered to what is under way.
+    /// The most that answers to requests under way may have.
     owed: u64,
 }
 

@@ -16,7 +16,7 @@ use crate::TierError;
 const NAME: &str = "pantler.tier";
 
 /// The open, locked file with that layout, where it is, and what was made for it. A file of another
-/// layout begins anew, empty. What was made for a tier that cannot be is gone again.
+/// layout begins anew, empty. If the tier cannot be, files made for it are deleted.
 pub(super) fn open(path: &Path, bytes: u64, layout: &Layout) -> Result<(File, PathBuf, Made), TierError> {
     check_room(path, bytes)?;
     let mut made = Made::default();
@@ -31,7 +31,7 @@ pub(super) fn open(path: &Path, bytes: u64, layout: &Layout) -> Result<(File, Pa
         return refuse("expected a directory or a regular file");
     }
     if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o077 != 0 {
-        return refuse("expected a file of this user that nobody else may touch (chmod 0600)");
+        return refuse("expected a file of this user that no other may touch (chmod 0600)");
     }
     match lock(&file) {
         Ok(true) => {}

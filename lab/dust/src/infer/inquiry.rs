@@ -11,7 +11,7 @@
 //!
 //! Q1  The accesses of all scripts together stay below `accesses_per_block` times the capacity,
 //!     also where the best fit has that wrong: see [`budget`](super::budget). A script that does
-//!     not fit is made shorter, or not run, and what was not verified is unknown.
+//!     not fit is made shorter or left out; an unverified family is unknown.
 //! Q2  Equal options and readings give equal scripts and an equal verdict.
 //!
 //! Source: docs/RULES.md, D1 and D2.

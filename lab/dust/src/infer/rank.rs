@@ -162,7 +162,7 @@ pub fn merge(mut fits: Vec<Fit>, more: Vec<Fit>) -> Vec<Fit> {
 /// The fits, and all other leaves of the families with capacities up to `frames_max`: none is left
 /// out because others were likelier once. For caches so small that this takes no time.
 ///
-/// The first one stays the first: it was put to the test, and none of those who come now was.
+/// The first one stays the first: it was put to the test, and the later ones were not.
 pub fn rank_everybody(
     fits: Vec<Fit>,
     families: &[&'static Family],

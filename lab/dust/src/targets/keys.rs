@@ -70,7 +70,7 @@ impl<P: Protocol> KeysTarget<P> {
     ///
     /// # Errors
     ///
-    /// When there is no answer, the answer is not wanted any more, or the server is no cache.
+    /// When the server does not answer, is no cache, or the wait was stopped.
     pub fn new(address: &str, value_bytes: Option<u32>, patience: &Patience) -> Result<Self, TargetError> {
         let mut wire = Wire::connect(address, patience)?;
         let (protocol, chosen) = P::begin(&mut wire)?;

@@ -17,7 +17,7 @@ use foldhash::quality::FixedState;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
-/// The mark of the world of this process; `None` where it cannot be told, so that nothing is swept.
+/// The mark of the world of this process; `None` where it is unknown, and nothing is swept.
 fn world() -> Option<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let processes = fs::read_link("/proc/self/ns/pid").ok()?;

@@ -98,7 +98,7 @@ impl MountTarget {
     /// enough for the measurement, or `stop` says that the answer is not wanted any more.
     pub fn new(directory: &Path, room_bytes: u64, stop: Stop) -> Result<Self, TargetError> {
         for path in left_in(directory, PREFIX) {
-            // One that cannot be deleted is in the way of its owner only, who can see it.
+            // One that cannot be deleted is in the way of its owner only, and visible.
             let _ = emptied(&path);
             let _ = fs::remove_file(path);
         }
@@ -323,7 +323,7 @@ impl Drop for TestFiles {
     fn drop(&mut self) {
         for (path, file) in &self.files {
             // Cutting a file drops its blocks from the cache before its name goes. A file that
-            // cannot be deleted is in the way of its owner only, who can see it.
+            // cannot be deleted is in the way of its owner only, and visible.
             let _ = file.set_len(0);
             let _ = fs::remove_file(path);
         }

@@ -169,7 +169,7 @@ fn told(block: Block, served: Tier, out: Tier, done: &[Action], steps: &mut Vec<
     Retrieval { from: served, keep }
 }
 
-/// Runs a trace, whose owners want what `sharing` says.
+/// Runs a trace with owners that want what `sharing` says.
 pub(super) fn run(
     trace: &Prepared,
     sharing: &Sharing,

@@ -1,4 +1,4 @@
-//! What a simulator drives: any protocol that decides where the blocks of a hierarchy are.
+//! Protocols, as the simulator drives them: they decide where the blocks of a hierarchy are.
 
 use pantler_policy::Handle;
 

@@ -116,8 +116,8 @@ proptest! {
         }
     }
 
-    /// What every protocol owes: a block is found where it was last said to be kept, or below, or
-    /// nowhere, and totals add up. Invariants hold after every step.
+    /// The duties of every protocol: a block is found where it was last said to be kept, or below,
+    /// or nowhere, and totals add up. Invariants hold after every step.
     #[test]
     fn every_protocol_keeps_its_books(
         sizes in vec(1u32..24, 1..4),

@@ -272,7 +272,7 @@ impl Twin {
         self.deeds.extend(batch.into_iter().map(Deed::Fetch));
     }
 
-    /// P3: neither in the weighing room nor in flight, and not found unreadable lately.
+    /// P3: neither in the weighing room nor in flight, nor found unreadable lately.
     fn next_hole(&self, owner: OwnerId) -> Option<usize> {
         let list = &self.lists[self.list_at(owner)?];
         let is_hole = |block: Block| {
