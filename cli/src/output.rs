@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Write};
 /// Version of a kind of object in `docs/JSON.md`. A new field keeps it; a changed or removed one
 /// raises it.
 fn version(kind: &str) -> u32 {
-    // 2: `hits` without the first uses of blocks that were fetched ahead.
+    // 2: `hits` without the first uses of blocks that were prefetched.
     if kind == "stat" { 2 } else { 1 }
 }
 

@@ -39,7 +39,7 @@ pub struct Traffic {
     pub fetched_bytes: u64,
     /// Reads of the origin that failed.
     pub failed: u64,
-    /// Blocks voided because they changed.
+    /// Blocks invalidated because they changed.
     pub voided: u64,
 }
 
@@ -50,7 +50,7 @@ pub struct Activity {
     pub sleepers: u32,
     /// Reads of the origin that were begun: prefetches, and blocks that a reader waits for.
     pub on_their_way: u32,
-    /// Prefetches that may begin now, whatever else is on its way.
+    /// Prefetches that may begin now, whatever else is in flight.
     pub due: u32,
     /// Blocks to prefetch that are not begun.
     pub waiting: u32,
@@ -419,7 +419,7 @@ impl Cache {
         (!has_left).then(|| (access, self.cut.pages_in(block, &part)))
     }
 
-    /// Waits for a frame that is being filled. `None` when its content was voided instead.
+    /// Waits for a frame that is being filled. `None` when its content was invalidated instead.
     fn await_ready<'a>(
         &'a self,
         mut frames: MutexGuard<'a, Frames>,

@@ -3,8 +3,8 @@
 //! F1  A slot that is not empty has a buffer; no two slots have the same.
 //! F2  Every buffer that was taken is in a slot, or was put back: also while a fetch or an update
 //!     goes on with it after its slot was taken away.
-//! F3  A slot's ticket changes whenever its content is voided, so a thread that waited or worked
-//!     outside the lock can tell.
+//! F3  A slot's ticket changes whenever its content is invalidated, so a thread that waited or
+//!     worked outside the lock can tell.
 //! F4  A slot that is queued belongs to no thread yet: the holder of the lock may take it, a demand
 //!     before its turn unless it keeps its place in a batch.
 
@@ -34,7 +34,7 @@ const NOTICES_MAX: usize = 64;
 ///     |  obey: a reader waits                    |          |
 ///     '---------------------------------------.  |  .-------'
 ///                                             v  v  v   publish
-///   any --- empty: dropped, voided ---> Empty Filling --------------> Ready
+///   any --- empty: dropped, invalid --> Empty Filling --------------> Ready
 ///           or failed (F3)                       ^                      |
 ///                                                '----------------------'
 ///                                  begin_more: other pages of it; update: a write
@@ -316,7 +316,7 @@ impl Frames {
         slot
     }
 
-    /// The block leaves without being replaced: a failed fetch, or content that was voided.
+    /// The block leaves without being replaced: a failed fetch, or content that was invalidated.
     pub(crate) fn discard(&mut self, block: Block, slab: &Slab) {
         self.steward.forget(block);
         self.obey(slab);

@@ -14,9 +14,9 @@
 //! what carries it out.
 //!
 //! B1  The frames of the steward are `base`, and one more for each block that passes. Of those that
-//!     are here there are no more than may pass; those on their way use spare buffers, and a
-//!     request that finds none reads fewer blocks at a time. So no number of requests takes a frame
-//!     from what is kept in tier 1.
+//!     are here there are no more than may pass; those in flight use spare buffers, and a request
+//!     that finds none reads fewer blocks at a time. So no number of requests takes a frame from
+//!     what is kept in tier 1.
 //! B2  A block is handed to a tier only under the version that its file has now, and not while the
 //!     file changes.
 //! B3  No reader waits for a put. Queues are bounded by buffers; what finds no room is dropped, and

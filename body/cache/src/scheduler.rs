@@ -68,7 +68,7 @@ pub(crate) struct Wish {
     pub(crate) source: Arc<dyn Source>,
 }
 
-/// A run on its way.
+/// A run in flight.
 pub(crate) struct Begun {
     tag: u64,
     pub(crate) wishes: Vec<Wish>,
@@ -144,7 +144,7 @@ impl Scheduler {
             Order::Arrival => PaceOptions::fixed(1, in_flight_max),
             Order::Position => PaceOptions { batch: BATCH, in_flight_min: 1, in_flight_max },
         };
-        // Demands are on their way when they are told.
+        // Demands are in flight when they are told.
         let options = SchedulerOptions { order, run_max: RUN_MAX, demands_max: u32::MAX, pace, batch_max };
         let (ordered, wishes, departures) = (Ordered::new(options), HashMap::new(), VecDeque::new());
         let started = Instant::now();
@@ -337,7 +337,7 @@ impl Scheduler {
         self.departures.iter().filter(|departure| matches!(departure, Departure::Run(_))).count() as u32
     }
 
-    /// How many requests lists should have on their way.
+    /// How many requests lists should have in flight.
     pub(crate) fn batch(&self) -> u32 {
         self.ordered.batch()
     }

@@ -1,4 +1,4 @@
-//! Prefetching on real threads: the bytes are those of a plain array whatever is on its way, lists
+//! Prefetching on real threads: the bytes are those of a plain array whatever is in flight, lists
 //! and lookahead bring blocks before they are read, and a prefetch that fails is no reader's error.
 
 mod common;
@@ -134,7 +134,7 @@ impl Scene {
         self.cache.written(OwnerId(9), FILE, at as u64, data, before as u64);
     }
 
-    /// Until nothing is on its way.
+    /// Until nothing is in flight.
     fn quiet(&self) {
         eventually("quiet", || {
             self.cache.with_steward(|s| {

@@ -206,7 +206,7 @@ impl MountBody {
                 hits: stat.traffic.hits,
                 ahead_used: stat.traffic.ahead_used,
                 misses: stat.traffic.misses,
-                // In whole blocks: the last block of a file is less. What was fetched ahead counts
+                // In whole blocks: the last block of a file is less. What was prefetched counts
                 // once it is used.
                 read_bytes: (stat.traffic.misses + stat.traffic.ahead_used) * block_bytes,
                 blocks: u64::from(stat.blocks),

@@ -129,7 +129,7 @@ impl Filesystem for Served {
         if let Err(nearest) = config.set_max_readahead(AROUND_FAULT_BYTES) {
             let _ = config.set_max_readahead(nearest);
         }
-        // Without privileges the daemon may be allowed to list what it may not search: then names
+        // Without privileges the host may be allowed to list what it may not search: then names
         // come alone.
         let is_privileged = rustix::process::geteuid().is_root();
         let listing = if is_privileged { LISTING_CAPABILITIES } else { &[] };

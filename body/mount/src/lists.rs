@@ -180,7 +180,7 @@ impl Lists {
         self.discarded.load(Ordering::Relaxed)
     }
 
-    /// An owner is no more, or wants no list, or its list is void.
+    /// An owner is no more, or wants no list, or its list is discarded.
     pub(crate) fn forget(&self, owner: OwnerId) {
         let mut state = self.lock();
         state.recordings.remove(&owner);

@@ -130,7 +130,7 @@ impl Claim {
     }
 }
 
-/// Starts the threads that fetch ahead.
+/// Starts the threads that prefetch.
 fn prefetch(core: &Core) -> io::Result<Vec<JoinHandle<()>>> {
     let start = |_| {
         let shelf = Arc::clone(&core.shelf);

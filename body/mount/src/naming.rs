@@ -147,7 +147,7 @@ impl Core {
         })
     }
 
-    /// Lists with attributes: each entry counts as looked up. That is done with the daemon's own
+    /// Lists with attributes: each entry counts as looked up. That is done with the host's own
     /// rights, because a user that may list a directory sees its names, and the kernel forbids to
     /// use a name without the right to search.
     pub(crate) fn list_plus(

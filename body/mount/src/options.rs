@@ -74,7 +74,7 @@ pub struct MountOptions {
     pub lookahead: Lookahead,
     /// Blocks looked ahead at a time, 1 to [`WINDOW_MAX`].
     pub window: u32,
-    /// Threads that fetch ahead; with none nothing is.
+    /// Threads that prefetch; with none nothing is.
     pub prefetchers: usize,
     /// Whether access lists are believed before anything of them came true (against rule P8): for
     /// tests.

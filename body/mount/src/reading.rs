@@ -38,8 +38,7 @@ impl Core {
                 let acting = self.act(request, 0)?;
                 if flags & FMODE_EXEC != 0 {
                     inode.node.check_executable()?;
-                    // The kernel reads the program, not the user: the daemon opens it by its
-                    // rights.
+                    // The kernel reads the program, not the user: the host opens it by its rights.
                     drop(acting);
                 }
                 inode.node.open(mode)

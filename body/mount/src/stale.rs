@@ -15,8 +15,8 @@ pub(crate) use pantler_origin::MOUNT_TYPE as FILE_SYSTEM_TYPE;
 /// The part of it that is ours.
 pub(crate) const SUBTYPE: &str = "pantler";
 
-/// Mount points of ours without a daemon. Those of live daemons are not asked, so this never
-/// waits for one.
+/// Mount points of ours without a host. Those of live hosts are not asked, so this never waits for
+/// one.
 ///
 /// # Errors
 /// When the table of mounts cannot be read.
@@ -25,7 +25,7 @@ pub fn find() -> io::Result<Vec<PathBuf>> {
     Ok(dead(ours(&table)))
 }
 
-/// Unmounts a mount point of ours, whether or not its daemon can be asked. False when there is none
+/// Unmounts a mount point of ours, whether or not its host can be asked. False when there is none
 /// of ours.
 ///
 /// # Errors
@@ -121,7 +121,7 @@ pub fn clean() -> Result<Vec<PathBuf>, MountError> {
         }
         match rustix::mount::unmount(path.as_path(), rustix::mount::UnmountFlags::DETACH) {
             Ok(()) => ended.push(path),
-            // Not mounted any more: another process cleaned up, or its daemon was just ending.
+            // Not mounted any more: another process cleaned up, or its host was just ending.
             Err(Errno::INVAL) => {}
             Err(error) => first = first.or(Some(failed(&path, error.into()))),
         }

@@ -276,7 +276,7 @@ fn many_readers_see_whole_versions_while_somebody_replaces_them() {
         &shop,
         |_| {},
         |options| {
-            // Nothing stays long, and fetching ahead takes part.
+            // Nothing stays long, and prefetching takes part.
             (options.cache_bytes, options.lookahead) = (2 << 20, Lookahead::W2r);
         },
     );

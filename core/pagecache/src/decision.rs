@@ -87,7 +87,7 @@ pub enum Answer {
     Cached(u64),
     /// Done, or begun.
     Done,
-    /// The last block is on its way still.
+    /// The last block is in flight still.
     NotYet,
     /// The file was found.
     Found {

@@ -111,7 +111,7 @@ pub enum Notice {
         /// Misses of the same references in the shadow.
         without: u64,
     },
-    /// Most of its references were not what its access list said: the list is void (rule P2).
+    /// Most of its references were not what its access list said: the list is discarded (rule P2).
     ListDiscarded,
     /// Half of the ranges that an access list may have are free again (rule P1).
     ListLow,

@@ -166,7 +166,7 @@ impl Steward {
         Ok(frames.len() as u64)
     }
 
-    /// `owner` gives up control: its wishes end, and its blocks go back to the common owner. Its
+    /// `owner` gives up control: its hints end, and its blocks go back to the common owner. Its
     /// standing stays: one that was revoked is so still when it makes its next call (L7).
     pub fn release_control(&mut self, owner: OwnerId) {
         let Some(key) = self.owners.find(owner) else { return };
@@ -178,7 +178,7 @@ impl Steward {
         }
     }
 
-    /// The wishes of all owners for `old` go over to `new`: another version of the same file. The
+    /// The hints of all owners for `old` go over to `new`: another version of the same file. The
     /// blocks of `old` leave as by [`forget_file`](Steward::forget_file).
     pub fn supersede(&mut self, old: FileId, new: FileId) {
         if old == new {
@@ -191,7 +191,7 @@ impl Steward {
         self.forget_file(old);
         let limits = self.options.limits;
         for (key, priority) in wishes {
-            // One wish went and one comes, for a priority that is in use: no bound can be passed.
+            // One hint went and one comes, for a priority that is in use: no bound can be passed.
             let level = manager(self, key).and_then(|it| it.set_priority(new, priority, &limits).ok());
             if let Some(level) = level {
                 let frames = self.own_frames(key, new, |entry| !entry.temporary);
@@ -200,7 +200,7 @@ impl Steward {
         }
     }
 
-    /// Files of which a body keeps nothing any more, not even a name: all wishes for them end, so
+    /// Files of which a body keeps nothing any more, not even a name: all hints for them end, so
     /// that they do not count towards any bound (C6). None of their blocks is cached.
     pub fn forget_wishes(&mut self, is_gone: impl Fn(FileId) -> bool) {
         for record in self.owners.iter_mut() {

@@ -1,18 +1,17 @@
 //! Counters, by owner and file.
 //!
-//! Each reference is one of three: a hit, the first use of a block that was fetched ahead, or a
-//! miss. A block that was fetched ahead had to be read like one that was missed, so its first use
-//! is no hit.
+//! Each reference is one of three: a hit, the first use of a block that was prefetched, or a miss.
+//! A block that was prefetched had to be read like one that was missed, so its first use is no hit.
 
 /// What happened to an owner, or to all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// References to blocks.
     pub references: u64,
-    /// References that met a block which an earlier reference brought in or used, one on its way
+    /// References that met a block which an earlier reference brought in or used, one in flight
     /// included.
     pub hits: u64,
-    /// First references to blocks that were fetched ahead, by lookahead or an access list.
+    /// First references to blocks that were prefetched, by lookahead or an access list.
     pub ahead_used: u64,
     /// References that brought a block in.
     pub misses: u64,
@@ -43,7 +42,7 @@ impl Counters {
 pub struct Traffic {
     /// References that met a block which an earlier reference brought in or used.
     pub hits: u64,
-    /// First references to blocks that were fetched ahead.
+    /// First references to blocks that were prefetched.
     pub ahead_used: u64,
     /// References that brought a block in.
     pub misses: u64,

@@ -33,7 +33,7 @@ pub(crate) enum Brought {
     Lookahead,
     /// An access list, without a reference yet.
     List,
-    /// The same, and the cursor has passed it over while it was on its way (P2): it leaves when it
+    /// The same, and the cursor has passed it over while it was in flight (P2): it leaves when it
     /// arrives, unless the list needs it again by then.
     PassedOver,
     /// Lookahead, then an access list named it; no reference yet.
@@ -66,7 +66,7 @@ pub(crate) struct Entry {
     /// The level of the manager that lists it, or `NO_LEVEL`.
     pub(crate) level: u16,
     pub(crate) room: Room,
-    /// Its fetch is on its way; holds one of the pins.
+    /// Its fetch is in flight; holds one of the pins.
     pub(crate) arriving: bool,
     /// Its level is a temporary one (rule C3).
     pub(crate) temporary: bool,

@@ -23,7 +23,7 @@ pub struct Explanation {
     pub temporary: bool,
     /// Whether it must not leave now.
     pub pinned: bool,
-    /// Whether its fetch is on its way.
+    /// Whether its fetch is in flight.
     pub arriving: bool,
     /// The tier that keeps it, over lower tiers: 1 is memory. In another it is kept from here on,
     /// and only passes; one past the last is none.

@@ -3,7 +3,7 @@
 //! ```text
 //!            done   cursor      hole                         end of what is unrolled
 //!     steps  . . . . . [c] a b a [d] e f b g . . . . . . . .]  ranges not yet unrolled ...
-//!                          `---' cached or on their way
+//!                          `---' cached or in flight
 //! ```
 //!
 //! A list is kept as ranges of blocks and unrolled step by step, at most [`HORIZON`] steps ahead of
@@ -52,10 +52,10 @@ pub struct Prefetching {
     pub batch: u32,
     /// Steps after the cursor against which a reference is matched, `m`.
     pub match_steps: u32,
-    /// Whether a batch starts whenever nothing that the owner asked for is on its way, and not only
+    /// Whether a batch starts whenever nothing that the owner asked for is in flight, and not only
     /// when the cursor moves.
     pub when_idle: bool,
-    /// Whether a cursor that moved while a batch was on its way starts the next one when that has
+    /// Whether a cursor that moved while a batch was in flight starts the next one when that has
     /// arrived, and not only when it moves again: for bodies that learn of references in bursts,
     /// some time afterwards.
     pub catches_up: bool,
@@ -70,15 +70,14 @@ impl Default for Prefetching {
     }
 }
 
-/// What became of blocks that were fetched ahead, for lists or by lookahead.
+/// What became of blocks that were prefetched, for lists or by lookahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Prefetched {
     /// Blocks that were asked for.
     pub prefetched: u64,
     /// Those that were referenced afterwards, late ones included.
     pub used: u64,
-    /// Those of them that were referenced while they were on their way. 0 where fetches take no
-    /// time.
+    /// Those of them that were referenced while they were in flight. 0 where fetches take no time.
     pub used_late: u64,
     /// Those that left before a reference.
     pub wasted: u64,
@@ -95,6 +94,6 @@ pub struct ListStat {
     pub done: u64,
     /// Steps that are left.
     pub left: u64,
-    /// Requests on their way.
+    /// Requests in flight.
     pub in_flight: u32,
 }

@@ -29,7 +29,7 @@ pub(crate) struct Level {
     files: u32,
 }
 
-/// One owner's wishes and the lists that carry them out.
+/// One owner's hints and the lists that carry them out.
 #[derive(Clone, Debug)]
 pub(crate) struct Manager {
     levels: Vec<Level>,
@@ -48,7 +48,7 @@ impl Manager {
         manager
     }
 
-    /// A manager without wishes: priority 0, LRU.
+    /// A manager without hints: priority 0, LRU.
     pub(crate) fn new(seed: u64) -> Self {
         let priorities = HashMap::with_hasher(FixedState::with_seed(seed));
         let mut manager = Self { levels: Vec::new(), order: Vec::new(), priorities };
@@ -102,7 +102,7 @@ impl Manager {
         order.iter().find_map(|&level| levels[level as usize].blocks.evict(links, pinned))
     }
 
-    // Wishes.
+    // Hints.
 
     pub(crate) fn priority(&self, file: FileId) -> i32 {
         self.priorities.get(&file).copied().unwrap_or(0)
@@ -151,7 +151,7 @@ impl Manager {
         Ok(level)
     }
 
-    /// The wish for `file` is void.
+    /// The hint for `file` ends.
     pub(crate) fn forget_file(&mut self, file: FileId) -> Option<i32> {
         let priority = self.priorities.remove(&file)?;
         if let Some(level) = self.find_level(priority) {
@@ -160,7 +160,7 @@ impl Manager {
         Some(priority)
     }
 
-    /// The wishes for these files are void.
+    /// The hints for these files end.
     pub(crate) fn forget_files(&mut self, is_gone: &impl Fn(FileId) -> bool) {
         let gone: Vec<FileId> = self.priorities.keys().copied().filter(|&file| is_gone(file)).collect();
         for file in gone {

@@ -220,7 +220,7 @@ impl Steward {
         self.in_shadow(|shadow| shadow.exit(owner));
     }
 
-    /// Ends the control of an owner, if it has any: the wishes end, and its blocks, which are
+    /// Ends the control of an owner, if it has any: the hints end, and its blocks, which are
     /// returned in no order, are on no list.
     pub(crate) fn disband(&mut self, key: OwnerKey) -> Vec<Handle> {
         if let Some(at) = self.list_at(key) {

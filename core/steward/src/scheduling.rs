@@ -17,7 +17,7 @@
 //!   went out, else the one with the lowest position.
 //! * Q4 Requests of a turn that directly follow one another in a file go out as one run, of at most
 //!   `run_max` blocks.
-//! * Q5 A demand goes out while fewer than `demands_max` runs are on their way; anything else while
+//! * Q5 A demand goes out while fewer than `demands_max` runs are in flight; anything else while
 //!   fewer than [`Pace::in_flight`] are.
 //! * Q6 A reader begins to wait for a request ([`Scheduler::hurry`]). One that was looked ahead
 //!   becomes that owner's demand. One of a list keeps its place in its batch, and the batch has the
@@ -37,7 +37,7 @@
 //! Positions are whatever orders blocks as the device does. A body that does not know says 0 for
 //! all, and requests are sorted by file and index.
 //!
-//! `batch` and the number on their way follow the device where that is wanted: [`Pace`] (P7).
+//! `batch` and the number in flight follow the device where that is wanted: [`Pace`] (P7).
 //!
 //! Nothing here reads a clock: times come from the body, in nanoseconds from any start, and never
 //! go backwards. The requests that wait here are bounded by the body: a block that is fetched has a

@@ -144,7 +144,7 @@ impl Steward {
         if !self.shadow.as_deref().is_some_and(|shadow| shadow.follows(block)) {
             return reference(self);
         }
-        // What was fetched ahead, and is used only now, was not left by a reference: the shadow
+        // What was prefetched, and is used only now, was not left by a reference: the shadow
         // fetches nothing ahead.
         let entry = self.entries.find(block).map(|frame| &self.entries[frame]);
         let left = entry.is_some_and(|entry| entry.brought == Brought::Reference);

@@ -1,7 +1,7 @@
 //! Standing: whether an owner's choices count (rule L7).
 //!
-//! It is the owner's, not its manager's: it outlives wishes that are taken back, and a child is
-//! born with that of its parent. Else a call or a fork would bring lost control back.
+//! It is the owner's, not its manager's: it outlives hints that are taken back, and a child is born
+//! with that of its parent. Else a call or a fork would bring lost control back.
 //!
 //! ```text
 //!   in good standing --- others fall behind the shadow because of it ---> revoked

@@ -56,7 +56,7 @@ pub enum WayDown {
 pub struct Sought {
     /// Which block.
     pub label: Label,
-    /// Where it is to be kept; `None` for what is fetched ahead, of which the stack does not know.
+    /// Where it is to be kept; `None` for what is prefetched, of which the stack does not know.
     pub keep: Option<Tier>,
 }
 
@@ -70,7 +70,7 @@ enum Ahead {
     /// They were not.
     #[default]
     No,
-    /// They are on their way.
+    /// They are in flight.
     Asked,
     /// This tier had them, and has them still; or none had (`out`).
     Found(Tier),
@@ -135,7 +135,7 @@ pub(crate) struct Tiers {
     moment: Moment,
     /// By frame of the steward.
     held: Vec<Held>,
-    /// Frames of blocks that were fetched ahead and have no reference yet.
+    /// Frames of blocks that were prefetched and have no reference yet.
     unreferenced: u32,
     passing: Passage<(Block, Handle)>,
     base: u32,
@@ -324,7 +324,7 @@ impl Tiers {
         let missed = matches!(access, Access::Miss(_)) || before.is_none();
         self.ulc.enter(number, keep, self.now_us);
         let passed = before.is_some_and(|before| before.passes());
-        // Blocks fetched ahead were read from where they are, and left there.
+        // Blocks prefetched were read from where they are, and left there.
         let ahead = core::mem::take(&mut self.held[frame as usize].ahead);
         // U2: it is kept nearer now, and comes from its frame here.
         let moved = (passed || ahead != Ahead::No) && keep < retrieval.from;

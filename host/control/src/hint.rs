@@ -193,7 +193,7 @@ pub struct ListAnswer {
     pub blocks_done: u64,
     /// Blocks that are left.
     pub blocks_left: u64,
-    /// Blocks on their way.
+    /// Blocks in flight.
     pub in_flight: u64,
     /// Ranges of this hint that were left out: they lie beyond the end of the file.
     pub trimmed: u64,

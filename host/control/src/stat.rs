@@ -17,7 +17,7 @@ pub struct Counters {
     pub references: u64,
     /// References to a block that an earlier reference brought in or used.
     pub hits: u64,
-    /// First references to blocks that were fetched ahead: those were read like what is missed.
+    /// First references to blocks that were prefetched: those were read like what is missed.
     #[serde(default)]
     pub ahead_used: u64,
     /// References that brought a block in.

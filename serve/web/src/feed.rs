@@ -21,7 +21,7 @@ use crate::scheduler::Wish;
 /// another one gives its buffers back.
 const ROOM_TIME: Duration = Duration::from_secs(1);
 
-/// How long an answer of a steward about a whole window counts: a slow client takes its time.
+/// How long an answer of a steward about the bytes of a turn counts: a slow client takes its time.
 const KNOWN_TIME: Duration = Duration::from_millis(1);
 
 /// The file was written to since it was opened, so its answer would be of several versions.
@@ -205,7 +205,7 @@ impl Feed {
         Ok(self.pulse.pieces.count(bytes))
     }
 
-    /// What is left of the span in the window where it stands.
+    /// The rest of the span, within one turn.
     fn wish(&self) -> Wish {
         Wish::first(self.number, self.at, self.end)
     }

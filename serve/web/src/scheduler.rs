@@ -35,8 +35,8 @@ use std::time::Duration;
 #[cfg(test)]
 mod tests;
 
-/// Bytes in a window. A wish lies within one window, so that no request holds a turn for long.
-pub(crate) const WINDOW_BYTES: u64 = 1 << 20;
+/// Bytes that one turn is about at most, aligned: no request holds a turn for long.
+pub(crate) const TURN_BYTES: u64 = 1 << 20;
 
 /// A piece of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,15 +45,15 @@ pub struct Wish {
     pub file: u64,
     /// First byte.
     pub start: u64,
-    /// One past the last byte, in the same window as the first.
+    /// One past the last byte, in the same `TURN_BYTES` as the first.
     pub end: u64,
 }
 
 impl Wish {
-    /// The part of bytes `start..end` that lies in the window of the first.
+    /// The part of bytes `start..end` that lies in the same `TURN_BYTES` as the first.
     pub fn first(file: u64, start: u64, end: u64) -> Self {
-        let window_end = (start / WINDOW_BYTES + 1) * WINDOW_BYTES;
-        Self { file, start, end: end.min(window_end) }
+        let turn_end = (start / TURN_BYTES + 1) * TURN_BYTES;
+        Self { file, start, end: end.min(turn_end) }
     }
 
     /// Bytes.
@@ -61,9 +61,9 @@ impl Wish {
         self.end.checked_sub(self.start).expect("a wish ends after it begins")
     }
 
-    /// File and window.
+    /// File, and number of its `TURN_BYTES`.
     pub fn key(self) -> (u64, u64) {
-        (self.file, self.start / WINDOW_BYTES)
+        (self.file, self.start / TURN_BYTES)
     }
 
     fn holds(self, other: Wish) -> bool {

@@ -46,7 +46,7 @@ impl Cache {
     }
 
     /// Fetches `first`, which was [demanded](Self::demand), and with it the missing blocks that
-    /// directly follow, `run` at most: these are their references. `None` when it was voided
+    /// directly follow, `run` at most: these are their references. `None` when it was invalidated
     /// meanwhile: then it has to be referenced again.
     pub(super) fn fetch_run<'a>(
         &'a self,
@@ -62,7 +62,7 @@ impl Cache {
                 None => {
                     frames = self.sleep(frames);
                     if frames.slot(first.frame).ticket != ticket {
-                        // Voided before it began.
+                        // Invalidated before it began.
                         frames.scheduler.demanded(ticket);
                         self.notify_prefetchers(&frames);
                         return Ok(None);
@@ -164,8 +164,8 @@ impl Cache {
             }
             let (frame, pages) = match (self.access(frames, request, block, None), queued) {
                 (Some((Access::Miss(frame), part)), None) => (frame, part),
-                // On its way, so it has not left; and it could not begin meanwhile. It was to
-                // come as a whole.
+                // In flight, so it has not left; and it could not begin meanwhile. It was to come
+                // as a whole.
                 (Some((Access::Arriving(_), _)), Some(frame)) if frames.take_queued(frame) => {
                     (frame, self.cut.all())
                 }
@@ -179,8 +179,8 @@ impl Cache {
     }
 
     /// Publishes what a fetch brought, and wakes the readers that wait. Its blocks are returned to
-    /// be read, up to the first that was voided while its bytes were on their way: then they may be
-    /// older than a write that has been acknowledged since.
+    /// be read, up to the first that was invalidated while its bytes were in flight: then they may
+    /// be older than a write that has been acknowledged since.
     fn complete(&self, missing: &[Missing], count: &io::Result<usize>) -> Vec<Reading<'_>> {
         let mut frames = self.lock();
         // Of several the first is the demand; of the rest of one that failed nothing is known.

@@ -12,8 +12,8 @@
 //!          a reader of one of a list waits for its batch (Q6)
 //! ```
 //!
-//! A worker treats bytes as a demand does: should a block be voided while they are on their way (a
-//! write, a cut, another version), its ticket has changed, and they go nowhere (F3).
+//! A worker treats bytes as a demand does: should a block be invalidated while they are in flight
+//! (a write, a cut, another version), its ticket has changed, and they go nowhere (F3).
 //!
 //! A prefetch never waits for a buffer. Where no thread serves prefetches, what is wanted is given
 //! up at once.
@@ -124,7 +124,7 @@ impl Cache {
     fn pieces(&self, frames: &mut Frames, run: &mut Begun) -> Vec<Piece> {
         let mut pieces: Vec<Piece> = Vec::new();
         for Wish { wanted, source, .. } in std::mem::take(&mut run.wishes) {
-            // Taken by a demand, or void.
+            // Taken by a demand, or invalid.
             if !frames.is_queued(&wanted) {
                 continue;
             }

@@ -43,7 +43,7 @@ impl Cache {
         Ok(self.count(&valid))
     }
 
-    /// A block that was voided meanwhile is not looked for: its frame may be another block's.
+    /// A block that was invalidated meanwhile is not looked for: its frame may be another block's.
     fn quests(&self, missing: &[Missing]) -> Vec<Quest> {
         let mut frames = self.lock();
         let quest = |(position, one): (usize, &Missing)| {

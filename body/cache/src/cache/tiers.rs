@@ -58,7 +58,7 @@ impl Cache {
         self.attached.iter().for_each(|one| one.end(false));
     }
 
-    /// The same, and what waits is dropped: workers end after what is on its way. For an end that
+    /// The same, and what waits is dropped: workers end after what is in flight. For an end that
     /// cannot wait for a slow tier.
     pub fn abandon_tiers(&self) {
         self.lock().release(&self.slab);

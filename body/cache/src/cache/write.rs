@@ -1,9 +1,9 @@
 //! Keeping cached blocks in step with what is written.
 //!
 //! The origin is always written first. Then, before the write is acknowledged, the cached blocks
-//! are updated or voided. A fetch that was on its way may carry bytes from before the write: its
-//! block is voided, and its readers ask again. The caller must not write to the same file from
-//! two threads at once.
+//! are updated or invalidated. A fetch that was in flight may carry bytes from before the write:
+//! its block is invalidated, and its readers ask again. The caller must not write to the same file
+//! from two threads at once.
 
 use std::sync::atomic::Ordering;
 
@@ -17,7 +17,7 @@ impl Cache {
     /// by `owner`.
     ///
     /// A cached block takes the bytes over. A block enters the cache if the write has all of its
-    /// bytes: programs read back what they wrote. Any other block is voided.
+    /// bytes: programs read back what they wrote. Any other block is invalidated.
     pub fn written(&self, owner: OwnerId, file: FileId, offset: u64, data: &[u8], before: u64) {
         if offset > before {
             // A hole: the block with the old end is padded with zeros now.
@@ -58,7 +58,7 @@ impl Cache {
         self.wake(&frames);
     }
 
-    /// The file changed its size from `before` to `after`: voids what the change touches.
+    /// The file changed its size from `before` to `after`: invalidates what the change touches.
     pub fn resized(&self, file: FileId, before: u64, after: u64) {
         if before != after {
             // The block with the old end is padded now, or cut.

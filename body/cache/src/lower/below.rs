@@ -111,7 +111,7 @@ impl Below {
         taken
     }
 
-    /// Orders may be done: no reference that they follow from is on its way any more, as far as
+    /// Orders may be done: no reference that they follow from is in flight any more, as far as
     /// known.
     pub(crate) fn release_orders(&self) {
         self.attached.iter().for_each(Attached::release);

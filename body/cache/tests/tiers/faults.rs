@@ -87,8 +87,8 @@ fn what_is_kept_under_an_old_name_is_as_young_as_its_last_use() {
     assert!(moved <= 4, "{moved} of 40 blocks of a loop moved");
 }
 
-/// A frame that was given to another block while its bytes were on their way is asked for that one
-/// by the thread that brings it.
+/// A frame that was given to another block while its bytes were in flight is asked for that one by
+/// the thread that brings it.
 #[test]
 fn what_left_while_it_came_is_looked_for_by_nobody() {
     let notes = Arc::new(Notes::default());
@@ -112,8 +112,7 @@ fn what_left_while_it_came_is_looked_for_by_nobody() {
     assert_eq!(others, [10, 11, 12, 13]);
 }
 
-/// More blocks than fit, all on their way: the oldest gives way, whatever its file is called by
-/// then.
+/// More blocks than fit, all in flight: the oldest gives way, whatever its file is called by then.
 #[test]
 fn who_gives_way_on_its_way_does_under_an_old_name_too() {
     let cached = Cached::new(4, vec![Arc::new(Notes::default())]);

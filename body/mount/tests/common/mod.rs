@@ -106,7 +106,7 @@ impl Fixture {
         std::fs::create_dir(&mnt).unwrap();
         let mut options = MountOptions::new(&origin, &mnt);
         options.cache_bytes = 16 << 20;
-        // What is fetched ahead comes when it comes: tests that count say when they want it.
+        // What is prefetched comes when it comes: tests that count say when they want it.
         options.lookahead = Lookahead::None;
         choose(&mut options);
         let mounted = Some(Mount::new(options).unwrap().spawn().unwrap());

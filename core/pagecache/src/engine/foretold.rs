@@ -37,14 +37,14 @@ impl Coming {
     }
 }
 
-/// What lists want, on its way.
+/// What lists want, in flight.
 #[derive(Debug, Default)]
 pub(super) struct Foretold {
     coming: Vec<Coming>,
 }
 
 impl Foretold {
-    /// Whether anything is wanted or on its way.
+    /// Whether anything is wanted or in flight.
     pub(super) fn is_following(&self, beliefs: &Beliefs) -> bool {
         beliefs.has_wanted() || !self.coming.is_empty()
     }

@@ -120,7 +120,7 @@ impl Steward {
 
     /// The fetch of `block` that a list asked for is not needed: it is in memory because of another
     /// program, and takes no frame here. It counts neither as prefetched nor as failed. Says
-    /// whether it was on its way; else nothing changes.
+    /// whether it was in flight; else nothing changes.
     ///
     /// As after [`failed`](Self::failed) the list takes it for no hole for a while.
     pub fn needless(&mut self, block: Block) -> bool {
@@ -428,7 +428,7 @@ impl Steward {
         waited.into_iter().for_each(|at| self.go_on(at));
     }
 
-    /// P2: a block that the cursor passed over while it was on its way has arrived.
+    /// P2: a block that the cursor passed over while it was in flight has arrived.
     pub(crate) fn flush_passed_over(&mut self, block: Block) {
         let Some(frame) = self.entries.find(block) else { return };
         let entry = self.entries[frame];

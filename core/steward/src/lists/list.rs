@@ -1,4 +1,4 @@
-//! One owner's access list: the cursor, the next hole, and what is on its way.
+//! One owner's access list: the cursor, the next hole, and what is in flight.
 //!
 //! I1  Every step from the first after the cursor to before `hole` has its block in the weighing
 //!     room, or failed.
@@ -43,7 +43,7 @@ pub(crate) struct List {
     /// The cursor's block.
     pub(crate) current: Option<Block>,
     pub(crate) hole: u64,
-    /// Prefetches on their way, at most a batch.
+    /// Prefetches in flight, at most a batch.
     pub(crate) in_flight: Vec<Block>,
     /// A reference that the list did not foresee, and that is not served yet.
     pub(crate) unserved: Option<Block>,

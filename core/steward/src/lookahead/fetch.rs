@@ -1,7 +1,7 @@
 //! Lookahead in the steward: what is fetched after a reference, and where it goes (rules W1 to W6).
 //!
 //! Fetches take time: a waiting block is pinned until it arrives, and when all of the waiting room
-//! is on its way nothing more is looked ahead. Where a file ends is learnt: a block that lookahead
+//! is in flight nothing more is looked ahead. Where a file ends is learnt: a block that lookahead
 //! could not read is not looked ahead again until a reference goes beyond it.
 
 use crate::entry::{Brought, Room};
@@ -21,7 +21,7 @@ impl Steward {
         if !self.options.lookahead.has_waiting_room() {
             return self.options.waiting;
         }
-        // Blocks on their way stay where their room has shrunk.
+        // Blocks in flight stay where their room has shrunk.
         self.sizing.size().max(self.waiting.len()).min(self.options.frames() - 1)
     }
 
@@ -112,7 +112,7 @@ impl Steward {
         true
     }
 
-    /// Leaves a frame of the waiting room free. `false` when all of it is on its way, or pins keep
+    /// Leaves a frame of the waiting room free. `false` when all of it is in flight, or pins keep
     /// what the other room uses of it.
     fn make_waiting_room(&mut self) -> bool {
         while self.waiting.len() >= self.waiting_limit() {

@@ -10,7 +10,7 @@
 //! its way takes no room here (docs/decisions/0077-blocks-on-their-way-take-no-frame.md).
 //!
 //! Z1  A block is in `line` under the number that it entered with, and as often as in `blocks`:
-//!     once. `arriving` counts those that are on their way.
+//!     once. `arriving` counts those that are in flight.
 //! Z2  Between references no more blocks are here than there is room for, and none that is kept in
 //!     tier 1.
 
@@ -48,7 +48,7 @@ struct Passer {
     entered: u64,
     /// Number of the last reference to it.
     seen: u64,
-    /// Its bytes are on their way.
+    /// Its bytes are in flight.
     arriving: bool,
 }
 
@@ -76,7 +76,7 @@ impl<B: Copy + Ord> Passage<B> {
         self.frames
     }
 
-    /// Blocks that pass now, those on their way among them.
+    /// Blocks that pass now, those in flight among them.
     pub fn len(&self) -> usize {
         self.line.len()
     }
@@ -205,8 +205,8 @@ mod tests {
     }
 
     proptest! {
-        /// Requests side by side, in any order of their answers: what is on its way never gives
-        /// way, and of the others no more are here than there is room for.
+        /// Requests side by side, in any order of their answers: what is in flight never gives way,
+        /// and of the others no more are here than there is room for.
         #[test]
         fn blocks_on_their_way_take_no_room(
             frames in 0..6_u32,

@@ -1,23 +1,23 @@
 //! How much of a device to ask at a time: rule P7, found out by trying.
 //!
 //! ```text
-//!   rate   |            ..--8----16      twice as many on their way, a quarter more done: go on
+//!   rate   |            ..--8----16      twice as many in flight, a quarter more done: go on
 //!          |        .4'                  less than that more: they only wait for each other: back
 //!          |     .2                      later, in turns: is half as many as good? is twice as
 //!          |   1                         many better now?
-//!          +-------------------------- on their way
+//!          +-------------------------- in flight
 //! ```
 //!
 //! A device that serves k requests at once does k times as many per second as one at a time, and no
-//! more with more than k. So the number on their way goes up as long as the measured rate follows,
-//! and `B` is four times that number, so that the end of a batch, when fewer are left, is short.
+//! more with more than k. So the number in flight goes up as long as the measured rate follows, and
+//! `B` is four times that number, so that the end of a batch, when fewer are left, is short.
 //!
-//! The rate is that of the time in which something was on its way. Only epochs count in which
+//! The rate is that of the time in which something was in flight. Only epochs count in which
 //! requests were held back for the limit: other ones say nothing about it.
 //!
 //! N1  The limit is a power of two times `in_flight_min`, from that to `in_flight_max`.
 
-/// Runs of an epoch, at least; and for each that may be on its way.
+/// Runs of an epoch, at least; and for each that may be in flight.
 const EPOCH_RUNS: u64 = 32;
 const EPOCH_RUNS_PER_LIMIT: u64 = 8;
 
@@ -33,7 +33,7 @@ pub struct PaceOptions {
     /// `B`, at least 1; where the pace adapts, the smallest `B`. Always the blocks of one owner's
     /// turn.
     pub batch: u32,
-    /// Runs on their way besides demands, at least 1; where the pace adapts, the smallest number.
+    /// Runs in flight besides demands, at least 1; where the pace adapts, the smallest number.
     pub in_flight_min: u32,
     /// The largest number. Equal to the smallest: nothing adapts.
     pub in_flight_max: u32,
@@ -56,7 +56,7 @@ impl Default for PaceOptions {
 #[derive(Clone, Copy, Debug, Default)]
 struct Epoch {
     runs: u64,
-    /// Time in which something was on its way.
+    /// Time in which something was in flight.
     busy_ns: u64,
     /// From going out to coming back, summed.
     latency_ns: u64,
@@ -77,7 +77,7 @@ enum Trial {
     Fewer(u64),
 }
 
-/// How many runs may be on their way, and how large a batch is.
+/// How many runs may be in flight, and how large a batch is.
 #[derive(Clone, Debug)]
 pub struct Pace {
     options: PaceOptions,
@@ -114,12 +114,12 @@ impl Pace {
         }
     }
 
-    /// Runs besides demands that may be on their way.
+    /// Runs besides demands that may be in flight.
     pub fn in_flight(&self) -> u32 {
         self.limit
     }
 
-    /// `B`: requests that a list may have on their way.
+    /// `B`: requests that a list may have in flight.
     pub fn batch(&self) -> u32 {
         if self.is_fixed() {
             return self.options.batch;

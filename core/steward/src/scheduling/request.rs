@@ -21,7 +21,7 @@ pub struct Request {
     /// Where the first block lies on the device, in any unit that grows with it; 0 if that is
     /// unknown.
     pub position: u64,
-    /// The body's name for it. No two requests that wait or are on their way have the same.
+    /// The body's name for it. No two requests that wait or are in flight have the same.
     pub tag: u64,
 }
 

@@ -1,6 +1,6 @@
 //! The scheduler of one device: requests in, runs out.
 //!
-//! O1  A tag waits in the lane that `places` says, or is on its way, or is unknown.
+//! O1  A tag waits in the lane that `places` says, or is in flight, or is unknown.
 //! O2  `awaited` has exactly the tags of lists for which a reader waits; `overtaken` is 0 while
 //!     there is none.
 
@@ -31,9 +31,9 @@ pub struct SchedulerOptions {
     pub order: Order,
     /// Blocks of one run, at most; at least 1 (Q4).
     pub run_max: u32,
-    /// Runs on their way while demands go out, at least 1 (Q5).
+    /// Runs in flight while demands go out, at least 1 (Q5).
     pub demands_max: u32,
-    /// How many blocks make a turn, and how many runs other than demands are on their way (Q2, Q5,
+    /// How many blocks make a turn, and how many runs other than demands are in flight (Q2, Q5,
     /// P7).
     pub pace: PaceOptions,
     /// Blocks of a batch and of a run of it where requests are dear (Q7). No more than `B`: Q7 does
@@ -53,7 +53,7 @@ impl Default for SchedulerOptions {
     }
 }
 
-/// A run on its way.
+/// A run in flight.
 #[derive(Clone, Copy, Debug)]
 struct Issued {
     at_ns: u64,
@@ -93,7 +93,7 @@ pub struct Scheduler {
     /// Demand, list, lookahead.
     classes: [Class; 3],
     places: BTreeMap<u64, Place>,
-    /// Each run on its way.
+    /// Each run in flight.
     issued: BTreeMap<u64, Issued>,
     /// When the last one came back.
     completed_ns: u64,
@@ -114,7 +114,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Nothing waits, nothing is on its way.
+    /// Nothing waits, nothing is in flight.
     pub fn new(options: SchedulerOptions) -> Self {
         Self {
             classes: Default::default(),
@@ -195,8 +195,8 @@ impl Scheduler {
         if let Some(Issued { at_ns, tells }) = self.issued.remove(&tag) {
             self.pace.completed(at_ns, now_ns);
             if let Some(blocks) = tells {
-                // Of several on their way each has the time in which none came back: that is what
-                // it adds.
+                // Of several in flight each has the time in which none came back: that is what it
+                // adds.
                 self.medium.observe(blocks, now_ns.saturating_sub(at_ns.max(self.completed_ns)));
             }
             self.completed_ns = now_ns;
@@ -231,7 +231,7 @@ impl Scheduler {
         request
     }
 
-    /// Runs on their way.
+    /// Runs in flight.
     pub fn in_flight(&self) -> u32 {
         self.issued.len() as u32
     }
@@ -241,7 +241,7 @@ impl Scheduler {
         self.places.len()
     }
 
-    /// How many requests lists should have on their way, `B`: what the steward's
+    /// How many requests lists should have in flight, `B`: what the steward's
     /// [`set_batch`](crate::Steward::set_batch) is told (P7).
     pub fn batch(&self) -> u32 {
         let batch = self.pace.batch();

@@ -153,7 +153,7 @@ impl Steward {
             }
             self.order();
             if let Access::Hit(_) = access {
-                // Fetched ahead, and kept elsewhere.
+                // Prefetched, and kept elsewhere.
                 self.bytes_came(block);
             }
         }

@@ -43,7 +43,7 @@ impl Steward {
     /// The bytes of `block` are in its frame: unpins it. Can queue its drop, if it was fetched for
     /// a list that went on without it.
     ///
-    /// Nothing may be said of a fetch if its block has gone meanwhile: the block may be on its way
+    /// Nothing may be said of a fetch if its block has gone meanwhile: the block may be in flight
     /// again, and would be taken for arrived.
     pub fn fetched(&mut self, block: Block) {
         if let Some(frame) = self.entries.find(block) {
@@ -146,7 +146,7 @@ impl Steward {
         }
     }
 
-    /// `block` is void: it leaves without having been a victim (L8). Queues its drop.
+    /// `block` is invalid: it leaves without having been a victim (L8). Queues its drop.
     pub fn forget(&mut self, block: Block) {
         if let Some(frame) = self.entries.find(block) {
             self.give_up(frame);
@@ -154,7 +154,7 @@ impl Steward {
         self.in_shadow(|shadow| shadow.gone(block));
     }
 
-    /// A version of a file is void: all its blocks leave as by [`forget`](Self::forget), and
+    /// A version of a file is invalid: all its blocks leave as by [`forget`](Self::forget), and
     /// priorities for it end.
     pub fn forget_file(&mut self, file: FileId) {
         loop {

@@ -90,7 +90,7 @@ fn elapsed_time_is_at_most_1_plus_f_over_k_times_the_optimum() {
 
 /// P1: a program that lists and reads pieces smaller than a block is followed as one that lists
 /// whole blocks and stays as long with each. Equal steps in a row once held the cursor back, and
-/// the list was void.
+/// the list was discarded.
 #[test]
 fn a_list_of_pieces_is_worth_as_much_as_one_of_blocks() {
     for trace in traces(6, 4) {

@@ -103,7 +103,7 @@ fn obeys_the_four_rules(frames: u32, trace: &[u64], delays: &[u8]) {
         }
         if let Access::Miss(_) = steward.access(A, block(wanted)) {
             while steward.poll().is_some() {}
-            // While a demand is on its way no prefetch goes out; then it is in use.
+            // While a demand is in flight no prefetch goes out; then it is in use.
             steward.pin(block(wanted));
             steward.fetched(block(wanted));
             steward.unpin(block(wanted));
@@ -279,8 +279,8 @@ fn what_somebody_else_keeps_in_memory_takes_no_frame_and_moves_the_cursor() {
     steward.validate();
 }
 
-/// P2: what the cursor passes over while it is on its way leaves when it arrives, also when the
-/// list is done by then; what the list needs again stays.
+/// P2: what the cursor passes over while it is in flight leaves when it arrives, also when the list
+/// is done by then; what the list needs again stays.
 #[test]
 fn p2_skipped_steps_are_flushed_when_they_arrive() {
     let prefetching = Prefetching { threshold: 1, batch: 4, trusting: true, ..Prefetching::default() };

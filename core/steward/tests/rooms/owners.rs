@@ -1,7 +1,7 @@
 //! Lookahead with several owners.
 //!
-//! Owners without wishes count as none: then the steward is the two rooms, whichever owner
-//! references. With wishes it is the steward with a body that looks ahead by itself and tells: that
+//! Owners without hints count as none: then the steward is the two rooms, whichever owner
+//! references. With hints it is the steward with a body that looks ahead by itself and tells: that
 //! one has a twin of its own (`tests/twin`).
 
 use std::iter;

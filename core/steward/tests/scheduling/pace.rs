@@ -40,7 +40,7 @@ fn a_device_that_changes_is_followed() {
     for parallel in [16, 1, 16] {
         let mut device = Device::new(parallel, LATENCY_NS);
         now += device.saturate(&mut scheduler, 40_000, &mut tag, now);
-        // The runs that were on their way when the device went are answered now.
+        // The runs that were in flight when the device went are answered now.
         found.push(scheduler.pace().in_flight());
         let latency = scheduler.pace().latency_ns();
         assert!(latency > LATENCY_NS / 2, "{latency} ns");

@@ -22,7 +22,7 @@ enum Op {
         count: u32,
     },
     Next,
-    /// The run on its way at this place, counted round.
+    /// The run in flight at this place, counted round.
     Complete(usize),
     Hurry(usize, u64),
     Cancel(usize),

@@ -24,7 +24,7 @@ pub enum Outcome {
 pub enum Deed {
     Fetch(Block),
     Drop(Block),
-    /// The list was void, or half of it is done.
+    /// The list was discarded, or half of it is done.
     ListDiscarded(OwnerId),
     ListLow(OwnerId),
     /// Which owner; misses of owners without control, and of the same references in the shadow.
@@ -118,7 +118,7 @@ struct Manager {
 struct Owner {
     id: OwnerId,
     manager: Option<Manager>,
-    /// L7: stays whatever becomes of its wishes.
+    /// L7: stays whatever becomes of its hints.
     revoked: bool,
     tally: Tally,
 }
@@ -142,7 +142,7 @@ pub struct Twin {
     /// Oldest first.
     lists: Vec<lists::NaiveList>,
     pub prefetched: pantler_steward::lists::Prefetched,
-    /// Prefetched blocks that a cursor passed over while they were on their way (P2).
+    /// Prefetched blocks that a cursor passed over while they were in flight (P2).
     passed_over: Vec<Block>,
     shadow: Option<Box<shadow::NaiveShadow>>,
 }
@@ -578,7 +578,7 @@ impl Twin {
         Some(group.len() as u64)
     }
 
-    /// Control is given up: the wishes end, the blocks go back to the common owner in the order of
+    /// Control is given up: the hints end, the blocks go back to the common owner in the order of
     /// `G`.
     pub fn release_control(&mut self, owner: OwnerId) {
         if self.manager(owner).is_none() {
@@ -609,7 +609,7 @@ impl Twin {
         self.forget_file(old);
     }
 
-    /// The owner's wishes, or those it would begin with; none for an owner that cannot have any.
+    /// The owner's hints, or those it would begin with; none for an owner that cannot have any.
     fn wishes(&self, owner: OwnerId) -> Option<Manager> {
         if self.options.allocation == Allocation::GlobalLru {
             return None;

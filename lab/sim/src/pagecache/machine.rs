@@ -94,7 +94,7 @@ pub struct Machine<H = FaithfulHands> {
     next_tick_ns: u64,
     /// When events of references come, if they were asked for.
     watched_from_ns: Option<u64>,
-    /// Events on their way, with their times.
+    /// Events in flight, with their times.
     on_their_way: VecDeque<(u64, KernelEvent)>,
     lost: u64,
     /// Pages of the run that the engine was never told of, because the event was lost.

@@ -142,7 +142,7 @@ pub fn run_processes(
 struct Station {
     scheduler: Scheduler,
     disk: Disk,
-    /// What is on its way, by its tag.
+    /// What is in flight, by its tag.
     runs: BTreeMap<u64, Run>,
 }
 

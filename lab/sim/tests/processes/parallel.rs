@@ -1,4 +1,4 @@
-//! P7: batches and reads on their way grow with what a disk serves at once.
+//! P7: batches and reads in flight grow with what a disk serves at once.
 //!
 //! `cargo test -p pantler-sim --test processes parallel -- --nocapture` prints the rows.
 

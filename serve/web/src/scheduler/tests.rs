@@ -150,7 +150,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0..4u64, 0..3u64, 1..4u64, any::<bool>()).prop_map(|(file, start, length, is_cached)| {
-            Step::Arrive { file, start: start * 4096 + (start / 2) * WINDOW_BYTES, length: length * 4096, is_cached }
+            Step::Arrive { file, start: start * 4096 + (start / 2) * TURN_BYTES, length: length * 4096, is_cached }
         }),
         1 => Just(Step::Leave),
         2 => (0..4u64, 0..40u64).prop_map(|(file, ago)| Step::Missed { file, ago }),

@@ -123,7 +123,7 @@ impl Twin {
         self.options.prefetching.batch = requests.max(1);
     }
 
-    /// Steps left, and requests on their way.
+    /// Steps left, and requests in flight.
     pub fn list(&self, owner: OwnerId) -> Option<(u64, u32)> {
         let list = &self.lists[self.list_at(owner)?];
         Some((list.steps.len() as u64, list.in_flight.len() as u32))
@@ -367,7 +367,7 @@ impl Twin {
         }
     }
 
-    /// Says whether this is the first use of a block that was fetched ahead.
+    /// Says whether this is the first use of a block that was prefetched.
     pub(super) fn use_block(&mut self, block: Block) -> bool {
         let Some(cached) = self.cached.iter_mut().find(|c| c.block == block) else { return false };
         if cached.brought == Brought::List {

@@ -119,8 +119,8 @@ impl Shared {
     async fn ask(&self, file: u32, due: Instant, until: Instant) -> bool {
         let size = self.sizes[file as usize];
         let is_open = matches!(self.load.pace, Pace::Open { .. });
-        // Of a closed loop what is on its way when the warm-up ends counts, too: each client has
-        // one request at any time.
+        // Of a closed loop what is in flight when the warm-up ends counts, too: each client has one
+        // request at any time.
         let counts = |due: Instant| due >= self.begin || !is_open;
         let result = timeout_at(until, async {
             let _seat = self.seats.acquire().await.map_err(io::Error::other)?;
