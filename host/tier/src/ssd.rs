@@ -16,8 +16,7 @@
 //! | of another block, torn or zero | anything | its checksum fails, or it names the other block |
 //! | of the block | of another block, or torn | the envelope's check fails, which covers the key |
 //!
-//! D1  A key is in the index once, and its slot is in no other entry, neither free nor being
-//!     written.
+//! D1  A key is in the index once, alone with its slot, which is neither free nor being written.
 //! D2  A slot that is being written is in no entry: it enters the index when it is whole.
 //! D3  Blocks come back after a restart by the times in their headers, the oldest first (U7).
 //!     Retrieving does not write, so after a crash those are the times at which blocks came; an

@@ -137,7 +137,7 @@ impl SharedTiers {
         self.tier_at(index.unwrap_or(self.tiers.len()))
     }
 
-    /// Whose block it is.
+    /// The owner of the block.
     pub fn owner_of(&self, block: Handle) -> Option<Client> {
         let standing = self.tiers.iter().find_map(|tier| tier.ages.standing(block));
         standing.map(|standing| client_of(standing.owner))

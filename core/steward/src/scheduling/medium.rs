@@ -136,8 +136,8 @@ pub struct Medium {
 }
 
 impl Medium {
-    /// The time of a read that did not go on where the last one ended, from the first of so many
-    /// blocks to the last.
+    /// The time of a read of `blocks` blocks that did not go on where the last one ended, from the
+    /// first block to the last.
     pub fn observe(&mut self, blocks: u64, time_ns: u64) {
         self.reads += 1;
         let range = &mut self.ranges[(blocks.max(1).ilog2() as usize).min(RANGES - 1)];
