@@ -1,18 +1,17 @@
 //! `pantler sim`: policies and allocations over traces.
 
 use anyhow::{Context, Result};
-use pantler_sim::{Footprint, Job, Loaded, Record, RunError, Source, Watch, csv, html, load, table};
+use pantler_sim::{Footprint, Job, Json, Loaded, Record, RunError, Source, Watch, csv, load, table};
 use pantler_trace::TraceError;
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 
 use crate::failure::Usage;
 use crate::output;
-use crate::written::Written;
 
 mod clock;
 mod help;
@@ -69,14 +68,11 @@ struct Session<'a> {
     records: Vec<Record>,
     /// What was said on standard error already.
     remarks: BTreeSet<String>,
-    /// Where the page goes: opened before the first run.
-    page: Option<Written>,
 }
 
 impl<'a> Session<'a> {
     fn new(words: &'a Sim) -> Result<Self> {
         let watch = Arc::new(Watch::default());
-        let create = |path: &Option<PathBuf>| path.as_deref().map(Written::create).transpose();
         let available = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         Ok(Self {
             words,
@@ -85,7 +81,6 @@ impl<'a> Session<'a> {
             threads: words.threads.unwrap_or_else(available),
             records: Vec::new(),
             remarks: BTreeSet::new(),
-            page: create(&words.html)?,
         })
     }
 
@@ -149,32 +144,28 @@ impl<'a> Session<'a> {
         if self.words.timings {
             return self.run_timed(loaded, jobs);
         }
-        let json = self.is_json();
+        let (threads, watch) = (self.threads, self.watch.clone());
         let mut failure = None;
-        loaded.run_all(jobs, self.threads, &self.watch, |_, result| match result {
-            Ok(record) => {
-                progress.ran();
-                let shown = progress.hidden(|| {
-                    remarks(&record, &mut self.remarks);
-                    if json { output::line(&(record.to_json() + "\n")) } else { Ok(true) }
-                });
-                self.records.push(record);
-                match shown {
-                    Ok(true) => {}
-                    // There is no reader any more: the rest would be run in vain.
-                    Ok(false) => self.watch.stop(),
-                    Err(error) => {
-                        failure.get_or_insert(error);
-                        self.watch.stop();
-                    }
-                }
-            }
-            Err(error) => {
-                failure.get_or_insert(run_error(error));
-                self.watch.stop();
+        loaded.run_all(jobs, threads, &watch, |_, result| {
+            progress.ran();
+            let told = result.map_err(run_error).and_then(|record| progress.hidden(|| self.tell(record)));
+            if let Err(error) = told {
+                failure.get_or_insert(error);
+                watch.stop();
             }
         });
         failure.map_or(Ok(()), Err)
+    }
+
+    /// Says what a run came to as soon as it is known. Without a reader the rest would be run in
+    /// vain.
+    fn tell(&mut self, record: Record) -> Result<()> {
+        remarks(&record, &mut self.remarks);
+        if self.is_json() && !output::line(&(record.to_json() + "\n"))? {
+            self.watch.stop();
+        }
+        self.records.push(record);
+        Ok(())
     }
 
     fn progress(&self, references: u64, runs: usize) -> Progress {
@@ -188,7 +179,6 @@ impl<'a> Session<'a> {
 
     /// Runs jobs one by one, and says what each took.
     fn run_timed(&mut self, loaded: &mut Loaded, jobs: &[Job]) -> Result<()> {
-        let json = self.is_json();
         if jobs.iter().any(|job| job.what.is_offline()) {
             let clock = Clock::start();
             if loaded.look_ahead(&self.watch).is_err() {
@@ -207,25 +197,17 @@ impl<'a> Session<'a> {
         }
         for job in jobs {
             let clock = Clock::start();
-            let result = loaded.run(job, &self.watch);
-            let record = match result {
+            let record = match loaded.run(job, &self.watch) {
                 Err(RunError::Stopped(_)) => break,
                 result => result.map_err(run_error)?,
             };
-            eprintln!("pantler: {} {} in {clock}", record.name(), record.size());
-            remarks(&record, &mut self.remarks);
-            let read = !json || output::line(&(record.to_json() + "\n"))?;
-            self.records.push(record);
-            if !read {
-                self.watch.stop();
-                break;
-            }
+            eprintln!("pantler: {} {} in {clock}", record.shown, record.size);
+            self.tell(record)?;
         }
         Ok(())
     }
 
-    /// Runs the jobs of a file, or the one at a line of it. Neighbours with the same trace share
-    /// it.
+    /// Runs the jobs of a file. Neighbours with the same trace share it.
     fn run_jobs(mut self, word: &str) -> Result<u8> {
         let jobs = read_jobs(word)?;
         let mut result = Ok(());
@@ -249,14 +231,13 @@ impl<'a> Session<'a> {
             let Some(loaded) = self.load(source)? else { return Ok(INTERRUPTED) };
             let sizes = sizes(plan, source, loaded.footprint())?;
             for job in plan.jobs(source, &sizes) {
-                text += &serde_json::to_string(&job).context("a job becomes JSON")?;
-                text.push('\n');
+                text += &(job.to_json() + "\n");
             }
         }
         if path.as_os_str() == "-" {
             output::text(&text)?;
         } else {
-            write(path, text.as_bytes())?;
+            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
         }
         Ok(0)
     }
@@ -269,14 +250,11 @@ impl<'a> Session<'a> {
         result.map(|()| if self.interrupt.happened() { INTERRUPTED } else { 0 })
     }
 
-    fn show(&mut self) -> Result<()> {
+    fn show(&self) -> Result<()> {
         if self.words.csv {
             output::text(&csv(&self.records))?;
         } else if !self.is_json() {
             output::text(&table(&self.records))?;
-        }
-        if let Some(page) = self.page.take() {
-            page.fill(|file| Ok(file.write_all(html(&self.records).as_bytes())?))?;
         }
         Ok(())
     }
@@ -297,7 +275,6 @@ fn sizes(plan: &Plan, source: &Source, footprint: Footprint) -> Result<Vec<u32>>
 
 /// Says what is odd about a run, each thing once.
 fn remarks(record: &Record, said: &mut BTreeSet<String>) {
-    let Record::Sharing(record) = record else { return };
     for sentence in &record.unknown {
         if said.insert(sentence.clone()) {
             eprintln!("pantler: {sentence}");
@@ -305,17 +282,8 @@ fn remarks(record: &Record, said: &mut BTreeSet<String>) {
     }
 }
 
-fn write(path: &Path, content: &[u8]) -> Result<()> {
-    std::fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// Reads `FILE`, `FILE:LINE` or `-`.
-fn read_jobs(word: &str) -> Result<Vec<Job>> {
-    let (name, line) = match word.rsplit_once(':').map(|(name, line)| (name, line.parse::<usize>())) {
-        // A file with a name that ends like that wins.
-        Some((name, Ok(line))) if !Path::new(word).exists() => (name, Some(line)),
-        _ => (word, None),
-    };
+/// Reads a file of jobs, or standard input.
+fn read_jobs(name: &str) -> Result<Vec<Job>> {
     let text = if name == "-" {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
@@ -325,17 +293,14 @@ fn read_jobs(word: &str) -> Result<Vec<Job>> {
     };
     let mut jobs = Vec::new();
     for (number, text) in (1..).zip(text.lines()) {
-        if line.is_some_and(|line| line != number) || (line.is_none() && text.trim().is_empty()) {
+        if text.trim().is_empty() {
             continue;
         }
         let job = serde_json::from_str(text).map_err(|error| Usage(format!("{name}:{number}: {error}")))?;
         jobs.push(job);
     }
     if jobs.is_empty() {
-        let lines = text.lines().count();
-        let what =
-            line.map_or("no job in it".to_owned(), |line| format!("no line {line}, there are {lines}"));
-        return Err(Usage(format!("{name}: {what}")).into());
+        return Err(Usage(format!("{name}: no job in it")).into());
     }
     Ok(jobs)
 }
@@ -352,7 +317,7 @@ fn trace_error(error: TraceError) -> anyhow::Error {
 
 fn run_error(error: RunError) -> anyhow::Error {
     match error {
-        RunError::Control(_) | RunError::Options(_) | RunError::Sample { .. } => Usage::new(error).into(),
+        RunError::Control(_) | RunError::Options(_) => Usage::new(error).into(),
         error => error.into(),
     }
 }

@@ -94,9 +94,7 @@ fn lookahead_says_what_it_brought() {
             "unit": "object", "warm_up": 0, "skipped_lines": 0, "version": 1, "kind": "sim",
         })
     };
-    let mut looked = object("sa-w2r", 1, 20, 19, 1.0);
-    looked["room_over_time"] = json!(vec![1; 20]);
-    assert_eq!(found, [object("none", 20, 0, 0, 0.0), looked]);
+    assert_eq!(found, [object("none", 20, 0, 0, 0.0), object("sa-w2r", 1, 20, 19, 1.0)]);
     let expected = "expected one of none, obl, obl-2, w2r, sa-w2r, streams";
     let mistaken = format!("unknown lookahead \"sa-wr2\", did you mean \"sa-w2r\"? {expected}");
     refused(&[&trace, "--lookahead", "sa-wr2"], &mistaken);
@@ -113,7 +111,7 @@ fn sizes_are_blocks_bytes_or_shares() {
         lines(&words).iter().map(|line| line["size"].as_u64().unwrap()).collect()
     };
     assert_eq!(sizes(&["--unit", "block:4096", "--size", "5,16K,50%,100%"]), [5, 4, 3, 6]);
-    assert_eq!(sizes(&["--unit", "block:4096", "--size", "1..4+1"]), [1, 2, 3, 4]);
+    assert_eq!(sizes(&["--unit", "block:4096", "--size", "1..4/4"]), [1, 2, 3, 4]);
     let blocks = &lines(&[&trace, "--unit", "block:4096", "--size", "6", "--json"])[0];
     assert_eq!(
         (&blocks["requests"], &blocks["misses"], &blocks["unit"]),
@@ -181,17 +179,13 @@ fn revocation_is_of_allocations() {
 }
 
 #[test]
-fn warm_up_and_samples_are_said() {
+fn warm_up_is_said() {
     let folder = Folder::new();
     let trace = numbers(&folder);
     for (words, warm_up, requests) in [("4", 4, 6), ("50%", 5, 5), ("99", 99, 0)] {
         let found = &lines(&[&trace, "--size", "3", "--warm-up", words, "--json"])[0];
         assert_eq!((&found["warm_up"], &found["requests"]), (&json!(warm_up), &json!(requests)));
     }
-    let words = [&trace, "--size", "3", "--policy", "fifo", "--sample", "100%", "--seed", "9", "--json"];
-    let found = &lines(&words)[0];
-    let sample = json!({"rate": 1.0, "samples": 8, "seed": 9, "hit_ratio_error": 0.0});
-    assert_eq!((&found["sample"], &found["misses"]), (&sample, &json!(3)));
 }
 
 #[test]
@@ -214,10 +208,7 @@ fn owners_share_under_control() {
         "unit": "object", "warm_up": 0, "skipped_lines": 0, "version": 1, "kind": "sim",
     });
     assert_eq!(serde_json::from_str::<Value>(&out).unwrap(), expected);
-    assert!(
-        out.starts_with("{\"allocation\":\"lru-sp\",\"size\":2,\"owners\":{\"a\":{\"requests\":4,"),
-        "{out}"
-    );
+    assert!(out.contains("\"owners\":{\"a\":{\"requests\":4,"), "{out}");
     // The same trace under a plain policy tells owners apart, too.
     let found = &lines(&[&trace, "--size", "3", "--json"])[0];
     let owners = json!({"a": {"requests": 4, "misses": 2}, "b": {"requests": 2, "misses": 1}});
@@ -263,7 +254,7 @@ fn jobs_give_the_same_bytes() {
     let folder = Folder::new();
     let (trace, jobs) = (numbers(&folder), folder.path("jobs.jsonl"));
     let (jobs, words) =
-        (jobs.to_str().unwrap(), ["--policy", "lru,opt", "--size", "1..3+1", "--warm-up", "10%"]);
+        (jobs.to_str().unwrap(), ["--policy", "lru,opt", "--size", "1,2,3", "--warm-up", "10%"]);
     let sweep = [&[trace.as_str()], &words[..]].concat();
     let (status, local, _) = sim(&[&sweep[..], &["--json"]].concat());
     assert_eq!(status, 0);
@@ -271,8 +262,6 @@ fn jobs_give_the_same_bytes() {
     assert_eq!(sim(&["--job", jobs]).1, local);
     // With their times on standard error, too.
     assert_eq!(sim(&["--job", jobs, "--timings"]).1, local);
-    let each: String = (1..=6).map(|line| sim(&["--job", &format!("{jobs}:{line}")]).1).collect();
-    assert_eq!(each, local);
     let first = std::fs::read_to_string(jobs).unwrap().lines().next().unwrap().to_owned();
     let start = "{\"version\":1,\"kind\":\"sim-job\",\"trace\":";
     assert!(first.starts_with(start), "{first}");
@@ -280,7 +269,8 @@ fn jobs_give_the_same_bytes() {
     let output = command(&["--job", "-"]).stdin(input).output().unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), local);
 
-    refused(&["--job", &format!("{jobs}:7")], &format!("{jobs}: no line 7, there are 6"));
+    let empty = folder.file("empty", "\n");
+    refused(&["--job", &empty], &format!("{empty}: no job in it"));
     let bad = folder.file("bad", "{}\n");
     refused(&["--job", &bad], &format!("{bad}:1: missing field `version` at line 1 column 2"));
 }
@@ -301,27 +291,12 @@ fn people_get_a_table_and_programs_csv() {
     let trace = folder.file("o.csv", OWNERS);
     let (_, out, _) = sim(&[&trace, "--allocation", "lru-s", "--size", "3", "--csv"]);
     let expected = format!(
-        "trace,policy,allocation,size,owner,requests,misses,hit_ratio,byte_hit_ratio,hit_ratio_error,overrules,mistakes\n\
-        {trace},,lru-s,3,,6,3,0.5,,,,\n\
-        {trace},,lru-s,3,a,4,2,0.5,,,0,0\n\
-        {trace},,lru-s,3,b,2,1,0.5,,,0,0\n"
+        "trace,policy,allocation,size,owner,requests,misses,hit_ratio,byte_hit_ratio,overrules,mistakes\n\
+        {trace},,lru-s,3,,6,3,0.5,,,\n\
+        {trace},,lru-s,3,a,4,2,0.5,,0,0\n\
+        {trace},,lru-s,3,b,2,1,0.5,,0,0\n"
     );
     assert_eq!(out, expected);
-}
-
-#[test]
-fn pages_are_written_beside() {
-    let folder = Folder::new();
-    let trace = numbers(&folder);
-    let path = |name: &str| folder.path(name).to_str().unwrap().to_owned();
-    let page = path("page.html");
-    let words = [&trace, "--policy", "lru,opt", "--size", "2,3", "--json"];
-    let (status, out, err) = sim(&[&words[..], &["--html", &page]].concat());
-    assert_eq!((status, out.lines().count(), err.as_str()), (0, 4, ""));
-    assert!(std::fs::read_to_string(&page).unwrap().starts_with("<!doctype html>"));
-    let (status, out, err) = sim(&[&trace, "--size", "2", "--json", "--html", "/no/such/folder/page.html"]);
-    assert_eq!((status, out.lines().count()), (1, 0), "it is opened before the first run");
-    assert!(err.starts_with("pantler: cannot write /no/such/folder/page.html: "), "{err}");
 }
 
 #[test]
@@ -368,14 +343,6 @@ fn mistakes_are_one_line_with_the_nearest_name() {
         "common policy \"mru\": global-lru has one LRU list for all owners and no policy for some; choose another allocation",
     );
     assert_eq!(sim(&[trace, "--allocation", "global-lru", "--common-policy", "lru"]).0, 0);
-    refused(
-        &[trace, "--sample", "1%", "--size", "100"],
-        "a sample of 0.01 has 0.0 of 3 blocks: expected a share that draws at least 16 blocks, or no sample",
-    );
-    refused(
-        &["uniform:ids=5000,requests=20000", "--sample", "1%", "--size", "90"],
-        "a sample of 0.01 has 0.9 of 90 frames: expected a size of at least one frame of the sample, or a larger share",
-    );
     let control = folder.file("c.toml", "[a.policies]\n0 = \"mro\"\n");
     let (status, _, err) = sim(&[trace, "--allocation", "lru-sp", "--control", &control]);
     assert_eq!(status, 2);
@@ -383,7 +350,6 @@ fn mistakes_are_one_line_with_the_nearest_name() {
     refused(&[], "expected a trace, see pantler sim --help");
     for (words, expected) in [
         (["--warm-up", "x"], "warm-up \"x\": expected references such as 10000, or a share such as 10%"),
-        (["--sample", "2"], "sample \"2\": expected a share above 0, such as 1% or 0.01"),
         (["--revocation", "x"], "revocation \"x\": expected never, default, or NEEDED,PERCENT"),
     ] {
         let allocation: &[&str] = if words[0] == "--revocation" { &["--allocation", "lru-s"] } else { &[] };
@@ -665,10 +631,6 @@ fn tiers_give_one_object_per_protocol() {
         &["tiers", trace, "--sizes", "1..4"],
         "sizes \"1..4\": expected one size for each tier, no range",
     );
-    refused(
-        &["tiers", trace, "--protocol", "ulc-recency", "--clients", "2"],
-        "ulc-recency is for one client; take ulc for several",
-    );
 }
 
 #[test]
@@ -682,20 +644,4 @@ fn tiers_and_localities_are_shown() {
         (&records[0]["measure"], &records[0]["reference_ratios"]),
         (&json!("rd"), &json!([0.0, 0.0, 0.0, 0.9]))
     );
-}
-
-/// Protects hours of runs from a name that cannot be written.
-#[test]
-fn what_cannot_be_written_is_refused_before_the_first_run() {
-    let folder = Folder::new();
-    let missing = folder.path("missing");
-    let at = |name: &str| missing.join(name).display().to_string();
-    let trace = "zipf:ids=500,requests=5000";
-    let file = at("x.html");
-    let words = [trace, "--policy", "lru", "--size", "50", "--timings", "--html", &file];
-    let (found, out, err) = sim(&words);
-    // With `--timings` each run says a line.
-    assert_eq!((found, err.lines().count()), (1, 1), "{err}");
-    assert!(err.contains(&file) && out.is_empty(), "{err}");
-    assert!(!missing.exists());
 }

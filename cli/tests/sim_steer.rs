@@ -45,7 +45,6 @@ fn a_table_is_shown_and_senseless_words_are_refused() {
         (&["--size", "2000", "--policy", "opt"], "--body steer: policy opt knows the future"),
         (&["--size", "2000", "--allocation", "lru-sp"], "the argument '--body <NAME>' cannot be used with"),
         (&["--size", "2000", "--lookahead", "obl"], "the argument '--body <NAME>' cannot be used with"),
-        (&["--size", "2000", "--sample", "1%"], "the argument '--body <NAME>' cannot be used with"),
     ] {
         let (status, out, err) = sim(&[&[CYCLE], words].concat());
         assert_eq!((status, out.as_str()), (2, ""), "{words:?}: {err}");

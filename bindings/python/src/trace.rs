@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use numpy::PyArray1;
 use pantler_policy::Spec;
-use pantler_sim::{Footprint, Job, Loaded, RunError, Sampling, Sizes, Source, WarmUp, Watch, What, load};
+use pantler_sim::{Footprint, Job, Json, Loaded, RunError, Sizes, Source, WarmUp, Watch, What, load};
 use pantler_trace::{Content, Prepared, Request, TraceError, Unit, Writer};
 use pyo3::prelude::*;
 
@@ -88,25 +88,21 @@ impl Trace {
     }
 
     /// Lines of jobs: by policy, then by size.
-    #[pyo3(signature = (policies, sizes, *, warm_up_count=None, warm_up_share=None, sample=None, seed=1))]
+    #[pyo3(signature = (policies, sizes, *, warm_up_count=None, warm_up_share=None))]
     fn jobs(
         &self,
         policies: Vec<String>,
         sizes: &str,
         warm_up_count: Option<u64>,
         warm_up_share: Option<f64>,
-        sample: Option<f64>,
-        seed: u64,
     ) -> PyResult<Vec<String>> {
         let sizes: Sizes = sizes.parse().map_err(of_words)?;
         let sizes = sizes.resolve(self.measured).map_err(of_words)?;
         let warm_up = match (warm_up_count, warm_up_share) {
-            (_, Some(share)) => WarmUp::Share(checked_share("warm_up", share)?),
+            (_, Some(share)) => WarmUp::Share(checked_share(share)?),
             (Some(count), None) => WarmUp::Count(count),
             (None, None) => WarmUp::None,
         };
-        let sample = sample.map(|rate| checked_share("sample", rate)).transpose()?;
-        let sample = sample.map(|rate| Sampling { rate, seed });
         let mut whats = Vec::new();
         for policy in policies {
             let what = What::Policy(policy.parse::<Spec>().map_err(of_policy)?);
@@ -119,8 +115,8 @@ impl Trace {
         for what in &whats {
             for &size in &sizes {
                 let (source, what) = (self.source.clone(), what.clone());
-                let job = Job { source, what, size, warm_up, sample, ahead: None };
-                lines.push(serde_json::to_string(&job).map_err(of_words)?);
+                let job = Job { source, what, size, warm_up, ahead: None };
+                lines.push(job.to_json());
             }
         }
         Ok(lines)
@@ -201,10 +197,11 @@ fn run(
     records
 }
 
-fn checked_share(name: &str, share: f64) -> PyResult<f64> {
+/// A share above 0 and at most 1.
+fn checked_share(share: f64) -> PyResult<f64> {
     let sensible = share > 0.0 && share <= 1.0;
     sensible.then_some(share).ok_or_else(|| {
-        of_words(format!("{name} {share}: expected a share above 0, at most 1.0, such as 0.1"))
+        of_words(format!("warm_up {share}: expected a share above 0, at most 1.0, such as 0.1"))
     })
 }
 

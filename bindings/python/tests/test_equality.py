@@ -39,7 +39,6 @@ def test_every_option(command: Command, tmp_path: Path, numbers: Path, owners: P
     table: list[tuple[Path, list[str], dict[str, object]]] = [
         (numbers, ["--warm-up", "10%"], {"warm_up": 0.1}),
         (numbers, ["--warm-up", "500"], {"warm_up": 500}),
-        (numbers, ["--sample", "100%", "--seed", "3"], {"sample": 1.0, "seed": 3}),
         (numbers, ["--format", "lirs"], {"format": "lirs"}),
         (owners, ["--columns", "owner,file,block"], {"columns": "owner,file,block"}),
         (bad, ["--skip-bad-lines", "--format", "lirs"], {"skip_bad_lines": True, "format": "lirs"}),

@@ -30,7 +30,6 @@ LOOP = "loop:ids=10,requests=100"
         ("lru", "64M", {}, "size 64M: the trace gives keys and not how many bytes"),
         ("lru", 5, {"warm_up": -1}, "warm_up -1: expected references"),
         ("lru", 5, {"warm_up": 1.5}, "warm_up 1.5: expected a share"),
-        ("lru", 5, {"sample": 0.0}, "sample 0: expected a share"),
         ("lru", 5, {"threads": 0}, "threads 0: expected at least 1"),
     ],
 )

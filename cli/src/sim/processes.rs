@@ -6,8 +6,7 @@ use pantler_sim::processes::{
     CONFIGURATIONS, Configuration, DISKS, DiskError, DiskModel, Lists, MachineError, MachineOptions,
     ProcessesRecord, Scene, WORKLOADS, processes_table, run_processes,
 };
-use pantler_sim::{Control, Footprint, Sizes, Watch};
-use pantler_steward::Lookahead;
+use pantler_sim::{Control, Footprint, Json, Sizes, Watch};
 use pantler_steward::lists::Prefetching;
 use pantler_steward::scheduling::{BATCH_SHARE, PaceOptions};
 use pantler_trace::generate::Specification;
@@ -77,12 +76,6 @@ pub struct ProcessesWords {
     /// Begin a batch whenever nothing is on its way, not only when the process goes on
     #[arg(long)]
     when_idle: bool,
-    /// Believe lists from the start, before anything came true of them
-    #[arg(long)]
-    trusting: bool,
-    /// Where there is scheduling, let batches and reads on their way grow with the disk
-    #[arg(long)]
-    adapt: bool,
     /// Seed of where files lie, and of what workloads draw
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
@@ -143,7 +136,7 @@ fn runs(words: &ProcessesWords) -> Result<Vec<Run>> {
     let configurations = configurations(&words.configuration)?;
     let disks = disks(&words.disk)?;
     let lists = lists(&words.lists)?;
-    let lookahead = lookahead(&words.lookahead)?;
+    let lookahead = values::lookahead(&words.lookahead)?;
     let sizes: Sizes = words.size.parse().map_err(Usage::new)?;
     let mut runs = Vec::new();
     for name in &words.scenes {
@@ -157,20 +150,17 @@ fn runs(words: &ProcessesWords) -> Result<Vec<Run>> {
             for &configuration in &configurations {
                 let prefetching = Prefetching {
                     when_idle: words.when_idle,
-                    trusting: words.trusting,
                     batch: words.batch.unwrap_or(configuration.prefetching().batch),
                     threshold: words.threshold.unwrap_or(configuration.prefetching().threshold),
                     ..configuration.prefetching()
                 };
-                let fixed = PaceOptions::fixed(prefetching.batch, 1);
-                let adapting = PaceOptions { batch: prefetching.batch, ..PaceOptions::default() };
                 let options = MachineOptions {
                     disks: disks.clone(),
                     processors: words.processors,
                     lookahead,
                     window: words.window,
                     prefetching: Some(prefetching),
-                    pace: Some(if words.adapt { adapting } else { fixed }),
+                    pace: Some(PaceOptions::fixed(prefetching.batch, 1)),
                     batch_max: Some(if words.batch.is_some() { 0 } else { frames / BATCH_SHARE }),
                     seed: words.seed,
                     ..MachineOptions::new(configuration, frames, disks[0])
@@ -185,8 +175,8 @@ fn runs(words: &ProcessesWords) -> Result<Vec<Run>> {
 /// Workloads, or a trace. Also the bytes of a block, where they are known.
 fn scene(name: &str, words: &ProcessesWords) -> Result<(Scene, Option<f64>)> {
     let parts: Vec<&str> = name.split(',').collect();
-    let known = |part: &str| WORKLOADS.iter().any(|(known, _)| *known == part);
-    let names = || WORKLOADS.iter().map(|(known, _)| *known);
+    let known = |part: &str| WORKLOADS.iter().any(|(known, ..)| *known == part);
+    let names = WORKLOADS.iter().map(|(known, ..)| *known);
     if !parts.iter().all(|part| known(part)) {
         // A word that looks like a file or a generator is one.
         let is_trace = name == "-" || Specification::is_meant(name) || Path::new(name).exists();
@@ -197,7 +187,7 @@ fn scene(name: &str, words: &ProcessesWords) -> Result<(Scene, Option<f64>)> {
         return Err(values::unknown(
             "workload",
             stranger,
-            names(),
+            names,
             "no trace has this name, and `help` lists workloads",
         )
         .into());
@@ -227,10 +217,8 @@ fn configurations(text: &str) -> Result<Vec<Configuration>, Usage> {
     if text == "all" {
         return Ok(CONFIGURATIONS.to_vec());
     }
-    let names = || CONFIGURATIONS.iter().map(|configuration| configuration.as_str());
-    let all = format!("expected all, or some of {}", names().collect::<Vec<_>>().join(", "));
-    let parse = |name: &str| name.parse().map_err(|_| values::unknown("configuration", name, names(), &all));
-    text.split(',').map(parse).collect()
+    let names = CONFIGURATIONS.map(|configuration| configuration.as_str());
+    text.split(',').map(|name| values::named("configuration", name, &names)).collect()
 }
 
 fn disks(text: &str) -> Result<Vec<DiskModel>, Usage> {
@@ -247,16 +235,8 @@ fn disks(text: &str) -> Result<Vec<DiskModel>, Usage> {
 }
 
 fn lists(text: &str) -> Result<Vec<Lists>, Usage> {
-    let names = || Lists::ALL.iter().map(|lists| lists.as_str());
-    let all = format!("expected some of {}", names().collect::<Vec<_>>().join(", "));
-    let parse = |name: &str| name.parse().map_err(|()| values::unknown("lists", name, names(), &all));
-    text.split(',').map(parse).collect()
-}
-
-fn lookahead(name: &str) -> Result<Lookahead, Usage> {
-    let names = || Lookahead::ALL.iter().map(|lookahead| lookahead.as_str());
-    let all = format!("expected one of {}", names().collect::<Vec<_>>().join(", "));
-    name.parse().map_err(|_| values::unknown("lookahead", name, names(), &all))
+    let names = Lists::ALL.map(|lists| lists.as_str());
+    text.split(',').map(|name| values::named("lists", name, &names)).collect()
 }
 
 fn nanoseconds(text: &str) -> Result<u64, Usage> {
@@ -267,7 +247,7 @@ fn nanoseconds(text: &str) -> Result<u64, Usage> {
 
 fn help() -> String {
     let mut text = String::from("Workloads, 8 KB blocks; several joined by commas start together:\n\n");
-    for (name, what) in WORKLOADS {
+    for (name, what, _) in WORKLOADS {
         text += &format!("  {name:<10} {what}\n");
     }
     text += "\nConfigurations:\n\n";
@@ -278,7 +258,7 @@ fn help() -> String {
     for (name, what, model) in DISKS {
         text += &format!("  {name:<6} {model:<58} {what}\n");
     }
-    text += "\n  arm and fixed take these parameters, and order=sorted; so do the names: rz56:order=sorted\n";
+    text += "\n  arm and fixed take these parameters; so do the names: rz56:rotation=4\n";
     text
 }
 

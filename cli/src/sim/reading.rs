@@ -3,8 +3,12 @@
 use anyhow::Result;
 use clap::Args;
 use pantler_sim::{Loaded, Source, load};
+use pantler_trace::{Format, Unit};
 
 use super::trace_error;
+use super::values::named;
+use crate::failure::Usage;
+
 /// How traces are read.
 #[derive(Debug, Args)]
 pub struct Reading {
@@ -23,15 +27,26 @@ pub struct Reading {
 }
 
 impl Reading {
-    pub fn load(&self, trace: &str) -> Result<Loaded> {
-        let source = Source {
+    /// That trace, read so. Says in one line what is wrong with the words.
+    pub fn source(&self, trace: &str) -> Result<Source, Usage> {
+        if let Some(name) = &self.format {
+            let all: Vec<&str> = Format::all().map(|format| format.as_str()).collect();
+            named::<Format>("format", name, &all)?;
+        }
+        if let Some(unit) = &self.unit {
+            unit.parse::<Unit>().map_err(Usage::new)?;
+        }
+        Ok(Source {
             trace: trace.to_owned(),
             format: self.format.clone(),
             unit: self.unit.clone(),
             columns: self.columns.clone(),
             skip_bad_lines: self.skip_bad_lines,
-        };
-        let (loaded, report) = load(&source).map_err(trace_error)?;
+        })
+    }
+
+    pub fn load(&self, trace: &str) -> Result<Loaded> {
+        let (loaded, report) = load(&self.source(trace)?).map_err(trace_error)?;
         if let Some(report) = report
             && let Some(first) = &report.first_bad
         {

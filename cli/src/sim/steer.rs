@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use pantler_sim::pagecache::{SteerError, SteerRecord, SteerSettings, steer, steer_table};
-use pantler_sim::{Footprint, Job, Loaded, What};
+use pantler_sim::{Footprint, Job, Json, Loaded, What};
 
 use super::words::Plan;
 use super::{INTERRUPTED, Session, sizes};

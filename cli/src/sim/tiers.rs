@@ -7,7 +7,7 @@ use pantler_sim::tiers::{
     Clients, LocalityRecord, TiersJob, TiersRecord, localities, locality_table, run_all_tiers, tiers_table,
 };
 use pantler_sim::tiers::{Measure, PROTOCOLS, ProtocolError, ProtocolSpec, Times};
-use pantler_sim::{Footprint, Sharing, Sizes, WarmUp};
+use pantler_sim::{Footprint, Json, Sharing, Sizes, WarmUp};
 use pantler_steward::PolicyName;
 use pantler_steward::placement::{self, TIERS_MAX};
 use std::num::{NonZeroU16, NonZeroUsize};
@@ -171,8 +171,13 @@ fn tiers(words: &TiersWords) -> Result<u8> {
 }
 
 fn show_localities(words: &LocalityWords) -> Result<u8> {
-    let measures: Result<Vec<Measure>, _> = words.measure.split(',').map(str::parse).collect();
-    let measures = measures.map_err(|error| Usage(format!("measure {:?}: {error}", words.measure)))?;
+    let measure = |name: &str| {
+        let known = Measure::ALL.into_iter().find(|(known, _)| *known == name);
+        let all = Measure::ALL.map(|(name, _)| name);
+        let expected = || format!("expected some of {}", all.join(", "));
+        known.ok_or_else(|| values::unknown("measure", name, all.into_iter(), &expected()))
+    };
+    let measures: Vec<(&str, Measure)> = words.measure.split(',').map(measure).collect::<Result<_, _>>()?;
     if words.traces.is_empty() {
         return Err(Usage("expected a trace, see pantler sim localities --help".to_owned()).into());
     }

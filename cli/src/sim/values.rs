@@ -1,8 +1,9 @@
 //! Values of the words of `pantler sim`, for all its commands.
 
 use pantler_sim::{Control, Sharing, WarmUp, nearest};
-use pantler_steward::{Allocation, PolicyName, Revocation};
+use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation};
 use std::path::Path;
+use std::str::FromStr;
 
 use crate::failure::Usage;
 /// The parts of a list. A comma before `key=value` continues the part before it:
@@ -29,10 +30,14 @@ pub fn policy(text: &str) -> Result<pantler_policy::Spec, Usage> {
     })
 }
 
-pub fn format(name: &str) -> Result<pantler_trace::Format, Usage> {
-    let names = || pantler_trace::Format::all().map(|format| format.as_str());
-    let all = names().collect::<Vec<_>>().join(", ");
-    name.parse().map_err(|_| unknown("format", name, names(), &format!("expected one of {all}")))
+/// A value by its name, which is one of some.
+pub fn named<T: FromStr>(what: &str, name: &str, all: &[&str]) -> Result<T, Usage> {
+    let expected = format!("expected one of {}", all.join(", "));
+    name.parse().map_err(|_| unknown(what, name, all.iter().copied(), &expected))
+}
+
+pub fn lookahead(name: &str) -> Result<Lookahead, Usage> {
+    named("lookahead", name, &Lookahead::ALL.map(|lookahead| lookahead.as_str()))
 }
 
 /// How owners share a cache.
@@ -41,11 +46,7 @@ pub fn sharing(
     common_policy: Option<PolicyName>,
     control: Control,
 ) -> Result<Sharing, Usage> {
-    let all = || Allocation::ALL.iter().map(|allocation| allocation.as_str());
-    let expected = all().collect::<Vec<_>>().join(", ");
-    let known: Result<Allocation, _> = allocation.parse();
-    let known = known
-        .map_err(|_| unknown("allocation", allocation, all(), &format!("expected one of {expected}")))?;
+    let known = named("allocation", allocation, &Allocation::ALL.map(|allocation| allocation.as_str()))?;
     let common_policy = common_policy.unwrap_or_default();
     let sharing = Sharing { common_policy, control, ..Sharing::new(known) };
     if sharing.is_policy_idle() {
@@ -63,10 +64,6 @@ pub fn read_control(path: &Path) -> Result<Control, Usage> {
 }
 
 pub fn revocation(text: &str) -> Result<Revocation, Usage> {
-    let refuse = || {
-        let expected = "never, default, or NEEDED,PERCENT";
-        Usage(format!("revocation {text:?}: expected {expected}"))
-    };
     match text {
         "never" => return Ok(Revocation::NEVER),
         "default" => return Ok(Revocation::default()),
@@ -75,7 +72,7 @@ pub fn revocation(text: &str) -> Result<Revocation, Usage> {
     let numbers: Result<Vec<u32>, _> = text.split(',').map(str::parse).collect();
     match numbers.as_deref() {
         Ok(&[needed, share_percent]) => Ok(Revocation { needed, share_percent }),
-        _ => Err(refuse()),
+        _ => Err(Usage(format!("revocation {text:?}: expected never, default, or NEEDED,PERCENT"))),
     }
 }
 
@@ -89,7 +86,7 @@ pub fn warm_up(text: &str) -> Result<WarmUp, Usage> {
 }
 
 /// A share above 0 and at most 1, as a percentage or a fraction.
-pub fn share(text: &str) -> Result<f64, String> {
+fn share(text: &str) -> Result<f64, String> {
     let number = match text.strip_suffix('%') {
         Some(percent) => percent.parse::<f64>().map(|percent| percent / 100.0),
         None => text.parse(),

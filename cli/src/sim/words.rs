@@ -1,13 +1,14 @@
 //! The words of `pantler sim`, and what they mean.
 
 use clap::{ArgGroup, Args};
-use pantler_sim::{Ahead, Control, Job, Sampling, Sharing, Sizes, Source, WarmUp, What};
+use pantler_sim::{Ahead, Control, Job, Sharing, Sizes, Source, WarmUp, What};
 use pantler_steward::{Lookahead, PolicyName};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use super::reading::Reading;
 use super::tiers::More;
-use super::values::{format, policy, read_control, revocation, share, sharing, split, unknown, warm_up};
+use super::values::{lookahead, policy, read_control, revocation, sharing, split, warm_up};
 use crate::failure::Usage;
 
 /// Sizes where none are given: a page's worth of a curve.
@@ -30,20 +31,20 @@ pub struct Sim {
     #[arg(long, value_name = "NAMES", conflicts_with = "job")]
     pub policy: Option<String>,
     /// Sizes: blocks (1000), bytes (64M), shares of the footprint (10%), ranges (1%..50%,
-    /// A..B/COUNT, A..B+STEP). Bytes are so many blocks; of objects, whose sizes differ, so many of
-    /// the mean size
+    /// A..B/COUNT). Bytes are so many blocks; of objects, whose sizes differ, so many of the mean
+    /// size
     #[arg(long, value_name = "SIZES", default_value = SIZES, conflicts_with = "job")]
     pub size: String,
     /// Run the engine of a body over the trace instead of the policy alone. steer: what `pantler
     /// run` does, over a model of the kernel's page cache, beside that kernel alone. References are
     /// pages of 4 KiB, the trace's owners are threads of one run, and sizes are its budget
     #[arg(long, value_name = "NAME", conflicts_with_all = [
-        "lookahead", "allocation", "sample", "warm_up", "csv", "html", "timings", "jobs_out", "job", "threads",
+        "lookahead", "allocation", "warm_up", "csv", "timings", "jobs_out", "job", "threads",
     ])]
     pub body: Option<BodyName>,
     /// Look ahead beside the policy: none, obl, obl-2, w2r, sa-w2r, streams, or several
     /// of them
-    #[arg(long, value_name = "NAMES", conflicts_with_all = ["allocation", "sample", "job"])]
+    #[arg(long, value_name = "NAMES", conflicts_with_all = ["allocation", "job"])]
     pub lookahead: Option<String>,
     /// Blocks looked ahead at a time
     #[arg(long, value_name = "COUNT", requires = "lookahead", value_parser = clap::value_parser!(u32).range(1..=i64::from(pantler_sim::WINDOW_MAX)))]
@@ -63,25 +64,12 @@ pub struct Sim {
     /// When owners lose control: never, default (as on a mount), or NEEDED,PERCENT
     #[arg(long, value_name = "WHEN", requires = "allocation", default_value = "never")]
     pub revocation: String,
-    /// What one reference is: object, or block:BYTES to split ranges of bytes
-    #[arg(long, value_name = "UNIT", conflicts_with = "job")]
-    pub unit: Option<String>,
-    /// Format of the traces; guessed without
-    #[arg(long, value_name = "NAME", conflicts_with = "job")]
-    pub format: Option<String>,
-    /// What the columns of a CSV mean, in order or as MEANING=NAME
-    #[arg(long, value_name = "LIST", conflicts_with = "job")]
-    pub columns: Option<String>,
-    /// Leave out lines that make no sense, and count them
-    #[arg(long, conflicts_with = "job")]
-    pub skip_bad_lines: bool,
+    #[command(flatten)]
+    pub reading: Reading,
     /// References at the start that are made and not counted: 10000 or 10%
     #[arg(long, value_name = "COUNT|SHARE", conflicts_with = "job")]
     pub warm_up: Option<String>,
-    /// Estimate from samples of the blocks, each this share of them: 1% or 0.01
-    #[arg(long, value_name = "SHARE", conflicts_with_all = ["allocation", "job"])]
-    pub sample: Option<String>,
-    /// Seed of what is drawn: samples, and policies that draw
+    /// Seed of policies that draw
     #[arg(long, value_name = "NUMBER", default_value_t = 1, conflicts_with = "job")]
     pub seed: u64,
     /// Runs side by side; as many as processors without
@@ -93,9 +81,6 @@ pub struct Sim {
     /// Comma-separated values
     #[arg(long)]
     pub csv: bool,
-    /// Write one page with charts and tables to this file
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
     /// Show progress on standard error even when it is no terminal
     #[arg(long)]
     pub progress: bool,
@@ -105,8 +90,8 @@ pub struct Sim {
     /// Write the runs as jobs to this file, and run nothing; - is standard output
     #[arg(long, value_name = "FILE", conflicts_with = "job")]
     pub jobs_out: Option<PathBuf>,
-    /// Run jobs of a file (- is standard input), or the one at a line of it
-    #[arg(long, value_name = "FILE[:LINE]", conflicts_with_all = ["traces", "csv"], allow_hyphen_values = true)]
+    /// Run the jobs of a file; - is standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["traces", "csv", "unit", "format", "columns", "skip_bad_lines"], allow_hyphen_values = true)]
     pub job: Option<String>,
 }
 
@@ -125,7 +110,6 @@ pub struct Plan {
     pub aheads: Vec<Option<Ahead>>,
     pub sizes: Sizes,
     pub warm_up: WarmUp,
-    pub sample: Option<Sampling>,
     /// What was named more than once, and is run once.
     pub remarks: Vec<String>,
 }
@@ -133,22 +117,11 @@ pub struct Plan {
 impl Plan {
     /// Understands the words, or says in one line what is wrong with them.
     pub fn new(words: &Sim) -> Result<Self, Usage> {
-        let source = |trace: &String| Source {
-            trace: trace.clone(),
-            format: words.format.clone(),
-            unit: words.unit.clone(),
-            columns: words.columns.clone(),
-            skip_bad_lines: words.skip_bad_lines,
-        };
         if words.traces.is_empty() {
             return Err(Usage("expected a trace, see pantler sim --help".to_owned()));
         }
-        if let Some(name) = &words.format {
-            format(name)?;
-        }
-        if let Some(unit) = &words.unit {
-            unit.parse::<pantler_trace::Unit>().map_err(Usage::new)?;
-        }
+        let sources = words.traces.iter().map(|trace| words.reading.source(trace));
+        let sources = sources.collect::<Result<_, _>>()?;
         let whats = match &words.allocation {
             Some(names) => allocations(names, words)?,
             None => policies(words.policy.as_deref().unwrap_or("lru"), words.seed)?,
@@ -161,9 +134,6 @@ impl Plan {
             let What::Policy(spec) = what else { unreachable!("clap refuses both") };
             return Err(Usage(format!("policy {spec} knows the future: nothing is looked ahead beside it")));
         }
-        let sample = words.sample.as_deref().map(share).transpose().map_err(|text| {
-            Usage(format!("sample {text:?}: expected a share above 0, such as 1% or 0.01"))
-        })?;
         let mut remarks = Vec::new();
         let whats = without_repeats(whats, &mut remarks, |what| match what {
             What::Policy(spec) => format!("policy {spec}"),
@@ -173,12 +143,11 @@ impl Plan {
             format!("lookahead {}", ahead.map_or(Lookahead::None, |ahead| ahead.lookahead))
         });
         Ok(Self {
-            sources: words.traces.iter().map(source).collect(),
+            sources,
             whats,
             aheads,
             sizes: words.size.parse().map_err(Usage::new)?,
             warm_up: words.warm_up.as_deref().map(warm_up).transpose()?.unwrap_or_default(),
-            sample: sample.map(|rate| Sampling { rate, seed: words.seed }),
             remarks,
         })
     }
@@ -191,7 +160,6 @@ impl Plan {
             size,
             ahead,
             warm_up: self.warm_up,
-            sample: self.sample,
         };
         let runs = self.whats.iter().flat_map(|what| self.aheads.iter().map(move |&ahead| (what, ahead)));
         runs.flat_map(|(what, ahead)| sizes.iter().map(move |&size| job(what, ahead, size))).collect()
@@ -231,16 +199,7 @@ fn policies(text: &str, seed: u64) -> Result<Vec<What>, Usage> {
 
 /// A list of lookaheads.
 fn lookaheads(names: &str, window: u32) -> Result<Vec<Option<Ahead>>, Usage> {
-    let mut aheads = Vec::new();
-    for name in names.split(',') {
-        let all = || Lookahead::ALL.iter().map(|lookahead| lookahead.as_str());
-        let expected = all().collect::<Vec<_>>().join(", ");
-        let lookahead: Result<Lookahead, _> = name.parse();
-        let lookahead = lookahead
-            .map_err(|_| unknown("lookahead", name, all(), &format!("expected one of {expected}")))?;
-        aheads.push(Some(Ahead { lookahead, window }));
-    }
-    Ok(aheads)
+    names.split(',').map(|name| Ok(Some(Ahead { lookahead: lookahead(name)?, window }))).collect()
 }
 
 fn allocations(names: &str, words: &Sim) -> Result<Vec<What>, Usage> {

@@ -52,7 +52,7 @@ parameters! {
     }
 }
 
-/// What is known of a handle, a ghost too. Packed, because ghosts are four times as many as residents.
+/// What is known of a handle, a ghost too. Packed: ghosts are four times as many as residents.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(Rust, packed)]
 struct Entry {

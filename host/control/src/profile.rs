@@ -252,7 +252,7 @@ fn sequential<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Prefetch>, D
 }
 
 /// Line and column, both from 1, of a byte offset.
-fn position(text: &str, offset: usize) -> (usize, usize) {
+pub fn position(text: &str, offset: usize) -> (usize, usize) {
     let before = &text.as_bytes()[..offset.min(text.len())];
     let start = before.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
     let line = 1 + before.iter().filter(|&&b| b == b'\n').count();
@@ -266,19 +266,21 @@ fn priority<'de, D: Deserializer<'de>>(input: D) -> Result<i32, D::Error> {
 }
 
 /// Policies by priority: a table of text in TOML and JSON.
-mod policies {
+pub mod policies {
     use super::{BTreeMap, Deserialize, Deserializer, PolicyName, PriorityKey};
     use crate::policy::PolicyText;
     use serde::{Serialize, Serializer};
 
     type Policies = BTreeMap<i32, PolicyName>;
 
+    /// For `serde(with)`.
     pub fn serialize<S: Serializer>(policies: &Policies, out: S) -> Result<S::Ok, S::Error> {
         let texts: BTreeMap<i32, PolicyText> =
             policies.iter().map(|(key, policy)| (*key, PolicyText(*policy))).collect();
         texts.serialize(out)
     }
 
+    /// For `serde(with)`.
     pub fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Policies, D::Error> {
         let texts = BTreeMap::<PriorityKey, PolicyText>::deserialize(input)?;
         Ok(texts.into_iter().map(|(key, policy)| (key.0, policy.0)).collect())

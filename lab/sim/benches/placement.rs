@@ -59,7 +59,7 @@ fn main() -> Result<(), bars::Missed> {
         ("loop over 1.2 million", (0..REFERENCES).map(|at| at % 1_200_000).collect()),
     ];
     for (name, references) in &traces {
-        for protocol in ["ulc", "ulc-recency", "ulc-request-order", "uni-lru", "ind-lru"] {
+        for protocol in ["ulc", "ulc-request-order", "uni-lru", "ind-lru"] {
             let spec: ProtocolSpec = protocol.parse().expect("a protocol");
             let mut hierarchy = spec.build(&sizes, 1).expect("online");
             let mut steps = Vec::new();

@@ -15,12 +15,11 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::str::FromStr;
 
-use pantler_control::Glob;
+use pantler_control::{Glob, policies, position};
 use pantler_steward::{FileId, HintError, OwnerId, PolicyName, Steward};
-use pantler_trace::{Prepared, nearest, perhaps};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use pantler_trace::{Prepared, nearest};
+use serde::{Deserialize, Serialize};
 
 use crate::processes::Hint;
 
@@ -38,8 +37,8 @@ pub struct Control {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wishes {
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    policies: BTreeMap<Priority, Policy>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", with = "policies")]
+    policies: BTreeMap<i32, PolicyName>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     priorities: BTreeMap<String, i32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -54,29 +53,13 @@ struct FileRule {
     priority: i32,
 }
 
-/// A priority as a key, which is text in TOML and JSON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Priority(i32);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Policy(PolicyName);
-
 /// Why a text is no control file, or cannot be in force.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControlError {
-    /// The text is none.
-    #[error("{name}:{line}:{column}: {message}")]
-    Text {
-        /// The file.
-        name: String,
-        /// Line, from 1.
-        line: usize,
-        /// Column in characters, from 1.
-        column: usize,
-        /// What is wrong there.
-        message: String,
-    },
+    /// The text is none: file, line and column, and what is wrong there.
+    #[error("{0}")]
+    Text(String),
     /// The steward refused a wish.
     #[error("control of {owner:?}: {cause}")]
     Refused {
@@ -104,8 +87,8 @@ impl Control {
     pub fn parse(name: &str, text: &str) -> Result<Self, ControlError> {
         toml::from_str(text).map_err(|error| {
             let (line, column) = position(text, error.span().map_or(0, |span| span.start));
-            let message = error.message().lines().next().unwrap_or("no control").to_owned();
-            ControlError::Text { name: name.to_owned(), line, column, message }
+            let message = error.message().lines().next().unwrap_or("no control");
+            ControlError::Text(format!("{name}:{line}:{column}: {message}"))
         })
     }
 
@@ -116,7 +99,7 @@ impl Control {
 
     /// Policies in any wish.
     pub(crate) fn policies(&self) -> impl Iterator<Item = PolicyName> {
-        self.owners.values().flat_map(|wishes| wishes.policies.values()).map(|policy| policy.0)
+        self.owners.values().flat_map(|wishes| wishes.policies.values()).copied()
     }
 
     /// All wishes, each with the place of its owner among the trace's names. Owners, files and
@@ -129,8 +112,8 @@ impl Control {
                 unknown.push(stranger("owner", name, owner_names(trace)));
                 continue;
             };
-            for (priority, policy) in &wishes.policies {
-                hints.push((owner, Hint::Policy { priority: priority.0, policy: policy.0 }));
+            for (&priority, &policy) in &wishes.policies {
+                hints.push((owner, Hint::Policy { priority, policy }));
             }
             let priorities = wishes.of_files(name, &files, &mut unknown);
             hints.extend(
@@ -234,46 +217,6 @@ fn stranger(what: &str, name: &str, known: &[String]) -> String {
             format!("control names {what} {name:?}, which the trace does not have; the nearest is {near:?}")
         }
         None => format!("control names {what} {name:?}, which the trace does not have"),
-    }
-}
-
-/// Line and column, both from 1, of a byte offset.
-fn position(text: &str, offset: usize) -> (usize, usize) {
-    let before = &text.as_bytes()[..offset.min(text.len())];
-    let start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-    let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
-    (line, 1 + String::from_utf8_lossy(&before[start..]).chars().count())
-}
-
-impl Serialize for Priority {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        out.serialize_str(&self.0.to_string())
-    }
-}
-
-impl<'de> Deserialize<'de> for Priority {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(input)?;
-        // Exactly one way to write each number, so that two keys never mean one priority.
-        let number = text.parse().ok().filter(|number: &i32| number.to_string() == text);
-        let refuse = || serde::de::Error::custom(format!("priority {text:?}: expected a whole number"));
-        number.map(Self).ok_or_else(refuse)
-    }
-}
-
-impl Serialize for Policy {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        out.serialize_str(self.0.as_str())
-    }
-}
-
-impl<'de> Deserialize<'de> for Policy {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(input)?;
-        PolicyName::from_str(&text).map(Self).map_err(|error| {
-            let near = perhaps(&text, PolicyName::ALL.iter().map(|name| name.as_str()));
-            serde::de::Error::custom(format_args!("{error}{near}"))
-        })
     }
 }
 

@@ -4,8 +4,8 @@
 use pantler_policy::{Handle, Links, Online};
 use pantler_trace::Prepared;
 
+use crate::handles::Handles;
 use crate::outcome::{Outcome, Tally};
-use crate::resident::Resident;
 use crate::watch::{Stopped, Watch};
 
 /// References in a batch: counting, progress and stopping happen between batches.
@@ -50,14 +50,14 @@ pub(crate) trait Demand {
 pub(crate) struct Dense<P> {
     pub(crate) policy: P,
     pub(crate) links: Links,
-    resident: Resident,
+    resident: Handles,
     frames: u32,
 }
 
 impl<P: Online> Dense<P> {
     pub(crate) fn new(mut policy: P, handles: u32, frames: u32) -> Self {
         policy.reserve(handles);
-        Self { policy, links: Links::new(handles), resident: Resident::new(handles), frames }
+        Self { policy, links: Links::new(handles), resident: Handles::new(handles), frames }
     }
 
     /// Makes room for more handles.
@@ -72,17 +72,20 @@ impl<P: Online> Dense<P> {
         self.resident.contains(handle)
     }
 
-    /// A reference to a handle that is not resident.
+    /// A reference to a handle that is not resident. Names the one that was evicted for it.
     #[inline(always)]
-    pub(crate) fn bring_in(&mut self, id: Handle) {
+    pub(crate) fn bring_in(&mut self, id: Handle) -> Option<Handle> {
         self.policy.miss(&mut self.links, id);
+        let mut victim = None;
         if self.policy.len() >= self.frames {
             // Nothing is ever pinned here.
-            let Some(victim) = self.policy.evict(&mut self.links, &|_| false) else { return };
-            self.resident.remove(victim);
+            let evicted = self.policy.evict(&mut self.links, &|_| false)?;
+            self.resident.remove(evicted);
+            victim = Some(evicted);
         }
         self.policy.insert(&mut self.links, id);
         self.resident.insert(id);
+        victim
     }
 }
 

@@ -37,8 +37,6 @@ pub struct Job {
     pub ahead: Option<Ahead>,
     /// References that are made and not counted.
     pub warm_up: WarmUp,
-    /// Estimate from a sample of the blocks.
-    pub sample: Option<Sampling>,
 }
 
 /// Which trace, and how to read it: the words of the command line.
@@ -96,15 +94,6 @@ pub enum WarmUp {
     Count(u64),
     /// This share of all, rounded down.
     Share(f64),
-}
-
-/// How an estimate is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Sampling {
-    /// Share of the blocks, above 0 and at most 1.
-    pub rate: f64,
-    /// The same seed draws the same samples.
-    pub seed: u64,
 }
 
 impl What {
@@ -185,8 +174,6 @@ struct Text {
     window: Option<u32>,
     #[serde(default, skip_serializing_if = "WarmUp::is_none")]
     warm_up: WarmUp,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    sample: Option<Sampling>,
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -198,7 +185,7 @@ struct RevocationText {
 
 impl From<Job> for Text {
     fn from(job: Job) -> Self {
-        let Job { source, what, size, ahead, warm_up, sample } = job;
+        let Job { source, what, size, ahead, warm_up } = job;
         let (policy, sharing) = match what {
             What::Policy(spec) => (Some(spec.to_string()), None),
             What::Sharing(sharing) => (None, Some(sharing)),
@@ -225,7 +212,6 @@ impl From<Job> for Text {
             lookahead: ahead.map(|ahead| ahead.lookahead.to_string()),
             window: ahead.map(|ahead| ahead.window).filter(|&window| window != 1),
             warm_up,
-            sample,
         }
     }
 }
@@ -242,15 +228,11 @@ impl TryFrom<Text> for Job {
         if let WarmUp::Share(share) = text.warm_up {
             check((0.0..=1.0).contains(&share), "warm_up", "expected a share from 0 to 1")?;
         }
-        if let Some(sampling) = text.sample {
-            let rate = sampling.rate;
-            check(rate > 0.0 && rate <= 1.0, "sample", "expected a rate above 0, at most 1")?;
-        }
         let what = what(&text)?;
         let ahead = ahead(&text, &what)?;
-        let Text { trace, format, unit, columns, skip_bad_lines, size, warm_up, sample, .. } = text;
+        let Text { trace, format, unit, columns, skip_bad_lines, size, warm_up, .. } = text;
         let source = Source { trace, format, unit, columns, skip_bad_lines };
-        Ok(Self { source, what, size, ahead, warm_up, sample })
+        Ok(Self { source, what, size, ahead, warm_up })
     }
 }
 
@@ -280,7 +262,6 @@ fn what(text: &Text) -> Result<What, JobError> {
                 needed: it.needed,
                 share_percent: it.share_percent,
             });
-            check(text.sample.is_none(), "sample", "an allocation is never estimated")?;
             let sharing = Sharing {
                 allocation,
                 common_policy: common.map_err(|error| refuse("common_policy")(error.to_string()))?,
@@ -305,7 +286,6 @@ fn ahead(text: &Text, what: &What) -> Result<Option<Ahead>, JobError> {
         cause: error.to_string(),
     })?;
     check(what.may_look_ahead(), "lookahead", "expected a policy that needs not know the future")?;
-    check(text.sample.is_none(), "sample", "lookahead is never estimated")?;
     let window = text.window.unwrap_or(1);
     check(
         (1..=WINDOW_MAX).contains(&window),
@@ -332,7 +312,7 @@ mod tests {
     fn what_is_written_reads_back() {
         round_trip(r#"{"version":1,"kind":"sim-job","trace":"a b.lis","policy":"lru","size":10}"#);
         round_trip(
-            r#"{"version":1,"kind":"sim-job","trace":"x","format":"csv","unit":"block:4096","columns":"a=b","skip_bad_lines":true,"policy":"opt","size":7,"warm_up":{"share":0.1},"sample":{"rate":0.01,"seed":3}}"#,
+            r#"{"version":1,"kind":"sim-job","trace":"x","format":"csv","unit":"block:4096","columns":"a=b","skip_bad_lines":true,"policy":"opt","size":7,"warm_up":{"share":0.1}}"#,
         );
         round_trip(
             r#"{"version":1,"kind":"sim-job","trace":"x","policy":"arc","size":7,"lookahead":"sa-w2r","window":4}"#,
@@ -355,8 +335,7 @@ mod tests {
             (r#","policy":"lru","allocation":"lru-s","size":1}"#, "policy: expected either"),
             (r#","policy":"lru","size":0}"#, "size: expected a positive"),
             (r#","policy":"lru","size":1,"warm_up":{"share":2}}"#, "warm_up: expected a share"),
-            (r#","policy":"lru","size":1,"sample":{"rate":0,"seed":1}}"#, "sample: expected a rate"),
-            (r#","allocation":"lru-s","size":1,"sample":{"rate":1,"seed":1}}"#, "sample: an allocation"),
+            (r#","policy":"lru","size":1,"sample":{"rate":1,"seed":1}}"#, "unknown field `sample`"),
             (
                 r#","allocation":"global-lru","common_policy":"mru","size":1}"#,
                 "common_policy: global-lru has",

@@ -6,13 +6,12 @@
 //!                      Loaded  <-----/                       |
 //!                        |  run, run_all  <------------------/
 //!                        v
-//!                      Record ---> JSON, CSV, table, chart
+//!                      Record ---> JSON, CSV, table
 //! ```
 //!
 //! * [`simulate`] is one policy at one size: the loop that everything here is about.
 //! * [`share`] is one steward at one size: the same decisions as in the bodies.
-//! * [`LruCurve`] is LRU at every size, in one pass; [`Samples`] estimate other policies from some
-//!   of the blocks.
+//! * [`LruCurve`] is LRU at every size, in one pass.
 //! * [`tiers`] is a hierarchy of caches, under any protocol.
 //! * [`processes`] is programs that run in virtual time, over the steward, its scheduler and disks.
 //! * [`pagecache`] is the engine of steered runs over a model of the kernel.
@@ -27,6 +26,7 @@ mod control;
 mod curve;
 mod demand;
 mod engine;
+mod handles;
 mod job;
 mod load;
 mod names;
@@ -36,8 +36,6 @@ pub mod pagecache;
 pub mod processes;
 mod record;
 mod report;
-mod resident;
-mod sample;
 mod size;
 mod sparse;
 mod sweep;
@@ -45,19 +43,16 @@ pub mod tiers;
 mod watch;
 
 pub use ahead::{Ahead, LookedAhead, simulate_ahead};
-pub use allocation::{Shared, SharedError, Sharing, share};
+pub use allocation::{Shared, SharedError, Sharer, Sharing, share};
 pub use control::{CONTROL_BYTES_MAX, Control, ControlError};
 pub use curve::LruCurve;
 pub use engine::simulate;
-pub use job::{JOB_VERSION, Job, JobError, Sampling, Source, WINDOW_MAX, WarmUp, What};
+pub use job::{JOB_VERSION, Job, JobError, Source, WINDOW_MAX, WarmUp, What};
 pub use load::load;
 pub use outcome::{Counts, Outcome};
 pub use pantler_trace::nearest;
-pub use record::{
-    About, AheadRecord, ByName, PolicyRecord, Record, SampleRecord, SharerRecord, SharingRecord,
-};
-pub use report::{csv, html, table};
-pub use sample::{Estimate, SAMPLES, Samples};
+pub use record::{About, AheadRecord, ByName, Json, LookedRecord, OwnerRecord, Record};
+pub use report::{csv, table};
 pub use size::{Footprint, SizeError, Sizes};
 pub use sweep::{Loaded, RunError};
 pub use watch::{Stopped, Watch};

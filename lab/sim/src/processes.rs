@@ -45,13 +45,13 @@ mod scene;
 mod workload;
 
 pub use configuration::{CONFIGURATIONS, Configuration, UnknownConfiguration};
-pub use disk::{DISKS, DiskError, DiskModel, DiskOrder};
+pub use disk::{DISKS, DiskError, DiskModel};
 pub use layout::{Layout, Place};
 pub use lists::Lists;
 pub use machine::{MachineError, MachineOptions, run_processes};
-pub use outcome::{DiskRead, Fetches, ProcessOutcome, ProcessesOutcome};
+pub use outcome::{DiskRead, ProcessOutcome, ProcessesOutcome};
 pub use program::{Hint, Program, Step};
-pub use record::{ProcessRecord, ProcessesRecord};
+pub use record::ProcessesRecord;
 pub use report::processes_table;
-pub use scene::{Scene, SceneError};
-pub use workload::WORKLOADS;
+pub use scene::Scene;
+pub use workload::{UnknownWorkload, WORKLOADS, Workload};

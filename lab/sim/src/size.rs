@@ -7,16 +7,14 @@
 //! | `10%` | a share of the footprint (the distinct blocks of the trace), at least one block |
 //! | `A..B` | sixteen sizes from A to B, each the same factor larger than the one before |
 //! | `A..B/N` | the same with N sizes |
-//! | `A..B+S` | from A in steps of S, up to and with B if a step meets it |
 //!
 //! Sizes that come out equal are kept once, in the order of their first appearance.
 
-use std::fmt;
 use std::str::FromStr;
 
 /// Most blocks of a cache: the two highest numbers mean other things.
 pub const SIZE_MAX: u32 = u32::MAX - 2;
-/// Sizes in a range that names neither a number nor a step.
+/// Sizes in a range that names no number.
 const RANGE_SIZES: u32 = 16;
 /// Most sizes that one word may stand for.
 const SIZES_MAX: u32 = 100_000;
@@ -36,11 +34,14 @@ pub struct Sizes {
     parts: Vec<Part>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Part {
-    One(Size),
-    Count(Size, Size, u32),
-    Step(Size, Size, Size),
+/// A range; a single size is one from itself to itself.
+#[derive(Clone, Debug, PartialEq)]
+struct Part {
+    /// As given.
+    text: String,
+    from: Size,
+    to: Size,
+    count: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,7 +60,7 @@ pub enum SizeError {
         "size {0:?}: expected blocks such as 1000 (at most {SIZE_MAX}), bytes such as 64M, a share such as 10%, or a range such as 1%..50%"
     )]
     Text(String),
-    /// The range stands still, or stands for too many sizes.
+    /// The range stands for too many sizes.
     #[error("size {0:?}: expected a range that ends in {SIZES_MAX} sizes or fewer")]
     Range(String),
     /// Bytes, and the trace does not say how many a block has.
@@ -74,8 +75,7 @@ impl Sizes {
     ///
     /// # Errors
     ///
-    /// [`SizeError::NoBytes`] for bytes where blocks have no known size; [`SizeError::Range`] for a
-    /// range that would not end.
+    /// [`SizeError::NoBytes`] for bytes where blocks have no known size.
     pub fn resolve(&self, footprint: Footprint) -> Result<Vec<u32>, SizeError> {
         let mut sizes = self.resolve_each(footprint)?;
         let mut seen = std::collections::HashSet::new();
@@ -90,31 +90,12 @@ impl Sizes {
     /// As for [`resolve`](Self::resolve).
     pub fn resolve_each(&self, footprint: Footprint) -> Result<Vec<u32>, SizeError> {
         let mut sizes: Vec<u32> = Vec::new();
-        for &part in &self.parts {
-            sizes.extend(resolve(part, footprint)?);
+        for part in &self.parts {
+            let blocks =
+                |size: Size| size.blocks(footprint).ok_or_else(|| SizeError::NoBytes(part.text.clone()));
+            sizes.extend(geometric(blocks(part.from)?, blocks(part.to)?, part.count));
         }
         Ok(sizes)
-    }
-}
-
-fn resolve(part: Part, footprint: Footprint) -> Result<Vec<u32>, SizeError> {
-    match part {
-        Part::One(size) => Ok(vec![size.blocks(footprint)?]),
-        Part::Count(from, to, count) => {
-            let (from, to) = (from.blocks(footprint)?, to.blocks(footprint)?);
-            Ok(geometric(from, to, count))
-        }
-        Part::Step(from, to, step) => {
-            let (first, last) = (from.exact(footprint)?, to.exact(footprint)?);
-            let step_blocks = step.exact(footprint)?;
-            // A hair more than the end, so that 1%..3%+0.1% does not lose 3% to rounding.
-            let count = ((last - first) / step_blocks + 1e-9).floor();
-            if !count.is_finite() || count >= f64::from(SIZES_MAX) {
-                return Err(SizeError::Range(part.to_string()));
-            }
-            let count = count.max(0.0) as u32;
-            Ok((0..=count).map(|step| nearest(first + f64::from(step) * step_blocks)).collect())
-        }
     }
 }
 
@@ -135,20 +116,17 @@ fn nearest(blocks: f64) -> u32 {
 }
 
 impl Size {
-    fn exact(self, footprint: Footprint) -> Result<f64, SizeError> {
-        match self {
-            Self::Blocks(blocks) => Ok(f64::from(blocks)),
-            Self::Percent(percent) => Ok(percent / 100.0 * f64::from(footprint.blocks)),
-            Self::Bytes(bytes) => match footprint.block_bytes {
-                // Whole blocks fit, or they do not.
-                Some(block) if block > 0.0 => Ok((bytes as f64 / block).floor()),
-                _ => Err(SizeError::NoBytes(self.to_string())),
-            },
-        }
-    }
-
-    fn blocks(self, footprint: Footprint) -> Result<u32, SizeError> {
-        self.exact(footprint).map(nearest)
+    /// `None` for bytes where blocks have no known size.
+    fn blocks(self, footprint: Footprint) -> Option<u32> {
+        let blocks = match self {
+            Self::Blocks(blocks) => f64::from(blocks),
+            Self::Percent(percent) => percent / 100.0 * f64::from(footprint.blocks),
+            // Whole blocks fit, or they do not.
+            Self::Bytes(bytes) => {
+                (bytes as f64 / footprint.block_bytes.filter(|bytes| *bytes > 0.0)?).floor()
+            }
+        };
+        Some(nearest(blocks))
     }
 }
 
@@ -163,22 +141,17 @@ impl FromStr for Sizes {
 
 fn part(text: &str) -> Result<Part, SizeError> {
     let refuse = || SizeError::Text(text.to_owned());
-    let Some((from, rest)) = text.split_once("..") else {
-        return Ok(Part::One(size(text).ok_or_else(refuse)?));
-    };
-    let from = size(from).ok_or_else(refuse)?;
-    if let Some((to, step)) = rest.split_once('+') {
-        let (to, step) = (size(to).ok_or_else(refuse)?, size(step).ok_or_else(refuse)?);
-        return Ok(Part::Step(from, to, step));
-    }
+    let (from, rest) = text.split_once("..").unwrap_or((text, ""));
     let (to, count) = match rest.split_once('/') {
+        _ if from == text => (from, 1),
         Some((to, count)) => (to, count.parse().ok().filter(|&count: &u32| count > 0).ok_or_else(refuse)?),
         None => (rest, RANGE_SIZES),
     };
     if count > SIZES_MAX {
         return Err(SizeError::Range(text.to_owned()));
     }
-    Ok(Part::Count(from, size(to).ok_or_else(refuse)?, count))
+    let (from, to) = (size(from).ok_or_else(refuse)?, size(to).ok_or_else(refuse)?);
+    Ok(Part { text: text.to_owned(), from, to, count })
 }
 
 fn size(text: &str) -> Option<Size> {
@@ -196,41 +169,6 @@ fn size(text: &str) -> Option<Size> {
     }
     let blocks: u32 = text.parse().ok().filter(|_| plain(text))?;
     (blocks > 0 && blocks <= SIZE_MAX).then_some(Size::Blocks(blocks))
-}
-
-impl fmt::Display for Size {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Blocks(blocks) => write!(f, "{blocks}"),
-            Self::Percent(percent) => write!(f, "{percent}%"),
-            Self::Bytes(bytes) => {
-                let power = (1..=4).rev().find(|power| bytes.is_multiple_of(1_u64 << (10 * power)));
-                let power = power.unwrap_or(0);
-                write!(f, "{}{}", bytes >> (10 * power), ["", "K", "M", "G", "T"][power])
-            }
-        }
-    }
-}
-
-impl fmt::Display for Part {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::One(size) => size.fmt(f),
-            Self::Count(from, to, RANGE_SIZES) => write!(f, "{from}..{to}"),
-            Self::Count(from, to, count) => write!(f, "{from}..{to}/{count}"),
-            Self::Step(from, to, step) => write!(f, "{from}..{to}+{step}"),
-        }
-    }
-}
-
-impl fmt::Display for Sizes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, part) in self.parts.iter().enumerate() {
-            let separator = if index == 0 { "" } else { "," };
-            write!(f, "{separator}{part}")?;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -252,10 +190,6 @@ mod tests {
         assert_eq!(sizes("0.000001%", FOOTPRINT), [1]);
         assert_eq!(sizes("1..16/5", FOOTPRINT), [1, 2, 4, 8, 16]);
         assert_eq!(sizes("16..1/5", FOOTPRINT), [16, 8, 4, 2, 1]);
-        assert_eq!(sizes("10..25+5", FOOTPRINT), [10, 15, 20, 25]);
-        assert_eq!(sizes("10..24+5,7", FOOTPRINT), [10, 15, 20, 7]);
-        assert_eq!(sizes("1%..3%+1%", Footprint { blocks: 100, block_bytes: None }), [1, 2, 3]);
-        assert_eq!(sizes("1%..3%+0.1%", Footprint { blocks: 1000, block_bytes: None }).len(), 21);
     }
 
     #[test]
@@ -270,26 +204,18 @@ mod tests {
     #[test]
     fn what_is_no_size_is_refused() {
         let bad = [
-            "", "0", "-1", "1.5", "x", "5x", "0%", "%", "K", "1..", "..2", "1..2/0", "1..2+0", "1,,2", "1e3",
+            "", "0", "-1", "1.5", "x", "5x", "0%", "%", "K", "1..", "..2", "1..2/0", "1..2+1", "1,,2", "1e3",
         ];
         for text in bad.into_iter().chain(["inf%", "nan%", "99999999T", "4294967295", "é", "1%..2%/200000"])
         {
             assert!(text.parse::<Sizes>().is_err(), "{text}");
         }
-        let endless: Sizes = "1..4000000000+1".parse().unwrap();
-        assert!(matches!(endless.resolve(FOOTPRINT), Err(SizeError::Range(_))));
+        assert!(matches!("1..9/200000".parse::<Sizes>(), Err(SizeError::Range(_))));
         let bytes: Sizes = "64M".parse().unwrap();
         let error = bytes.resolve(Footprint { blocks: 10, block_bytes: None }).unwrap_err();
         assert!(
             error.to_string().starts_with("size 64M: the trace gives keys and not how many bytes"),
             "{error}"
         );
-    }
-
-    #[test]
-    fn what_is_shown_reads_back() {
-        for text in ["1000", "64M", "3K", "1.5%", "1%..50%", "1..16/5", "10..25+5,7"] {
-            assert_eq!(text.parse::<Sizes>().unwrap().to_string(), text);
-        }
     }
 }

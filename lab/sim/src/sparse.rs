@@ -9,11 +9,20 @@
 //! ```
 //!
 //! It decides as a cache with a handle for every id, to the last miss: a handle goes to another id
-//! only after the policy forgot the one before.
+//! only after the policy forgot the one before. A handle that the policy no longer knows keeps its
+//! id for a while, so that what its removal reads and writes is near by then:
+//!
+//! ```text
+//!   forgotten --> [ its id comes nearer ][ its row comes nearer ] --> free, if still unknown
+//!                          16                       16
+//! ```
+
+use std::collections::VecDeque;
 
 use pantler_policy::{Handle, Online};
 
 use crate::demand::{AHEAD, BATCH, Demand, Dense};
+use crate::handles::Handles;
 use crate::names::Names;
 
 /// With fewer ids than this the tables of a dense cache lie in the processor's caches, and are
@@ -21,8 +30,8 @@ use crate::names::Names;
 const IDS_MIN: u32 = 4 << 20;
 /// Ids for each frame from which on names cost less than a row for every id.
 const IDS_PER_FRAME_MIN: u32 = 16;
-/// One handle of this many is free after the forgotten ones were taken back, or there will be more.
-const FREE_ONE_OF: u32 = 6;
+/// When all handles were given and none came back, there will be an eighth more.
+const GROW_ONE_OF: u32 = 8;
 
 /// Whether a trace of `ids` blocks is simulated with names.
 pub(crate) fn is_sparse<P: Online>(ids: u32, frames: u32) -> bool {
@@ -33,18 +42,26 @@ pub(crate) fn is_sparse<P: Online>(ids: u32, frames: u32) -> bool {
 pub(crate) struct Sparse<P> {
     cache: Dense<P>,
     names: Names,
+    /// Handles that the policy no longer knows, the oldest first.
+    leaving: VecDeque<Handle>,
+    is_leaving: Handles,
 }
 
 impl<P: Online> Sparse<P> {
     pub(crate) fn new(policy: P, frames: u32) -> Self {
-        let handles = frames + frames / 2 + 64;
-        Self { cache: Dense::new(policy, handles, frames), names: Names::new(handles) }
+        let handles = frames + 64;
+        Self {
+            cache: Dense::new(policy, handles, frames),
+            names: Names::new(handles),
+            leaving: VecDeque::with_capacity(2 * AHEAD + 1),
+            is_leaving: Handles::new(handles),
+        }
     }
 
     #[inline]
     fn name(&mut self, id: u32) -> Handle {
-        if self.names.free() == 0 {
-            self.find_forgotten();
+        if self.names.is_full() {
+            self.make_room();
         }
         let handle = self.names.name(id).expect("room was made");
         self.cache.policy.identify(handle, id);
@@ -52,14 +69,58 @@ impl<P: Online> Sparse<P> {
     }
 
     #[cold]
-    fn find_forgotten(&mut self) {
-        let Self { cache, names } = self;
-        names.forget(|handle| cache.is_resident(handle) || cache.policy.is_ghost(&cache.links, handle));
-        let handles = names.handles();
-        if names.free() < handles / FREE_ONE_OF {
-            names.grow(handles + handles / 4);
-            cache.grow(handles + handles / 4);
+    fn make_room(&mut self) {
+        while !self.leaving.is_empty() {
+            self.free_oldest();
         }
+        if self.names.is_full() {
+            let handles = self.names.handles() + self.names.handles() / GROW_ONE_OF + 1;
+            self.names.grow(handles);
+            self.cache.grow(handles);
+            self.is_leaving.grow(handles);
+        }
+    }
+
+    /// After a verb: the policy no longer knows some handles.
+    #[inline]
+    fn let_go(&mut self, victim: Option<Handle>) {
+        if let Some(victim) = victim.filter(|&victim| !self.is_known(victim)) {
+            self.leave(victim);
+        }
+        while let Some(ghost) = self.cache.policy.forgotten() {
+            self.leave(ghost);
+        }
+        // Only now: a ghost that is not told yet would leave twice.
+        while self.leaving.len() > 2 * AHEAD {
+            self.free_oldest();
+        }
+    }
+
+    #[inline]
+    fn leave(&mut self, handle: Handle) {
+        if self.is_leaving.contains(handle) {
+            return;
+        }
+        self.is_leaving.insert(handle);
+        self.names.expect_id(handle);
+        self.leaving.push_back(handle);
+        if let Some(at) = self.leaving.len().checked_sub(AHEAD + 1) {
+            self.names.expect_row(self.leaving[at]);
+        }
+    }
+
+    #[inline]
+    fn free_oldest(&mut self) {
+        let Some(handle) = self.leaving.pop_front() else { return };
+        self.is_leaving.remove(handle);
+        if !self.is_known(handle) {
+            self.names.leave(handle);
+        }
+    }
+
+    #[inline]
+    fn is_known(&self, handle: Handle) -> bool {
+        self.cache.is_resident(handle) || self.cache.policy.is_ghost(&self.cache.links, handle)
     }
 }
 
@@ -78,12 +139,14 @@ impl<P: Online> Demand for Sparse<P> {
             let known = self.names.find(id);
             if let Some(handle) = known.filter(|&handle| self.cache.is_resident(handle)) {
                 self.cache.policy.hit(&mut self.cache.links, handle);
+                self.let_go(None);
                 continue;
             }
             missed[misses % BATCH] = at as u32;
             misses += 1;
             let handle = known.unwrap_or_else(|| self.name(id));
-            self.cache.bring_in(handle);
+            let victim = self.cache.bring_in(handle);
+            self.let_go(victim);
         }
         misses
     }

@@ -8,7 +8,6 @@
 //! | `ulc` | what mounts run: the steward over tiers, with owners | [`Mounted`], [`UlcClients`] |
 //! | `ulc-request-order` | the same, shared tiers ordered by request | [`UlcClients`] |
 //! | `ulc:passing` | either, with frames for blocks that pass, as a mount has | the same |
-//! | `ulc-recency` | `ulc` with a share for age, where LRU would be better | [`UlcRecency`] |
 //!
 //! [`measure`] shows why ULC goes by distances between accesses, and not by ages.
 
@@ -22,12 +21,9 @@ mod report;
 mod spec;
 mod tally;
 mod ulc_clients;
-mod ulc_recency;
 mod unified;
 
 use std::num::NonZeroU16;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pantler_steward::placement::{Client, Order, Passing, Sizes};
 use pantler_trace::Prepared;
@@ -35,10 +31,11 @@ use pantler_trace::generate::Random;
 
 use crate::allocation::Sharing;
 use crate::job::WarmUp;
+use crate::sweep::side_by_side;
 
 pub use independent::Independent;
 pub use localities::{LocalityRecord, localities};
-pub use measures::{Measure, Segments, UnknownMeasure, measure};
+pub use measures::{Measure, Segments, measure};
 pub use mounted::Mounted;
 pub use protocol::Protocol;
 pub use record::TiersRecord;
@@ -46,7 +43,6 @@ pub use report::{locality_table, tiers_table};
 pub use spec::{PROTOCOLS, ProtocolError, ProtocolSpec};
 pub use tally::{Ran, Tally, Times, drive};
 pub use ulc_clients::{UlcAlone, UlcClients};
-pub use ulc_recency::UlcRecency;
 pub use unified::{Insertion, Unified};
 
 /// The clients of the references.
@@ -155,21 +151,8 @@ pub fn run_tiers(trace: &Prepared, job: &TiersJob) -> Result<Ran, ProtocolError>
 
 /// Runs all jobs on `threads` threads; results in the order of the jobs.
 pub fn run_all_tiers(trace: &Prepared, jobs: &[TiersJob], threads: usize) -> Vec<Result<Ran, ProtocolError>> {
-    let next = AtomicUsize::new(0);
-    let results = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, jobs.len().max(1)) {
-            scope.spawn(|| {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(job) = jobs.get(index) else { return };
-                    let result = run_tiers(trace, job);
-                    results.lock().expect("no run panics with the lock").push((index, result));
-                }
-            });
-        }
-    });
-    let mut results = results.into_inner().expect("no run panics with the lock");
-    results.sort_unstable_by_key(|(index, _)| *index);
-    results.into_iter().map(|(_, result)| result).collect()
+    let mut results = Vec::with_capacity(jobs.len());
+    let run = |index: usize| Some(run_tiers(trace, &jobs[index]));
+    side_by_side(jobs.len(), threads, run, |_, result| results.push(result));
+    results
 }

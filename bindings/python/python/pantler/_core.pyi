@@ -71,8 +71,6 @@ class Trace:
         *,
         warm_up_count: int | None = None,
         warm_up_share: float | None = None,
-        sample: float | None = None,
-        seed: int = 1,
     ) -> list[str]:
         """Lines of jobs about this trace, by policy, then by size; ``sizes`` in the words of the command line.
 

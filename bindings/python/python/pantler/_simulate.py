@@ -27,8 +27,6 @@ def simulate(
     columns: str | None = None,
     skip_bad_lines: bool = False,
     warm_up: float | None = None,
-    sample: float | None = None,
-    seed: int = 1,
     threads: int | None = None,
 ) -> list[Result]:
     """Simulates each policy at each size over one trace, in this process.
@@ -44,13 +42,11 @@ def simulate(
         One policy, such as ``"arc"`` or ``"2q:in=0.25,out=0.5"``, or several.
     sizes
         One or several: blocks (``1000``), bytes (``"64M"``), shares of the distinct blocks (``"10%"``), ranges
-        (``"1%..50%"``, ``"A..B/COUNT"``, ``"A..B+STEP"``), or a list of these.
+        (``"1%..50%"``, ``"A..B/COUNT"``), or a list of these.
     format, unit, columns, skip_bad_lines
         How to read a file: as the options of ``pantler sim``.
     warm_up
         References at the start that are made and not counted: a number (``int``), or a share up to 1.0 (``float``).
-    sample, seed
-        Estimate from samples, each this share (above 0, at most 1.0) of the blocks; the same seed draws the same.
     threads
         Runs side by side; as many as processors without.
 
@@ -69,7 +65,7 @@ def simulate(
         The array has another type.
     """
     prepared = opened(trace, format=format, unit=unit, columns=columns, skip_bad_lines=skip_bad_lines)
-    options = _words.options(warm_up, sample, seed)
+    options = _words.options(warm_up)
     lines = prepared.jobs(_words.policy_list(policies), _words.size_list(sizes), **options)
     return [Result(line) for line in prepared.run(lines, threads=threads)]
 

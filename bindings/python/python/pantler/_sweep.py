@@ -39,8 +39,6 @@ def jobs(
     columns: str | None = None,
     skip_bad_lines: bool = False,
     warm_up: float | None = None,
-    sample: float | None = None,
-    seed: int = 1,
 ) -> list[str]:
     """The runs of a sweep as jobs, one line of JSON each: the same bytes as ``pantler sim --jobs-out``.
 
@@ -51,7 +49,7 @@ def jobs(
     traces
         One or several names: files, or generators such as ``"zipf:ids=1000,requests=5000"``. A worker opens them by
         the same name.
-    policies, sizes, format, unit, columns, skip_bad_lines, warm_up, sample, seed
+    policies, sizes, format, unit, columns, skip_bad_lines, warm_up
         As in :func:`simulate`.
 
     Returns
@@ -68,7 +66,7 @@ def jobs(
     """
     names = [traces] if isinstance(traces, (str, os.PathLike)) else traces
     wanted = _words.policy_list(policies), _words.size_list(sizes)
-    options = _words.options(warm_up, sample, seed)
+    options = _words.options(warm_up)
     lines = []
     for name in names:
         if not isinstance(name, (str, os.PathLike)):

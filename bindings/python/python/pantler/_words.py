@@ -11,8 +11,6 @@ class Options(TypedDict):
 
     warm_up_count: int | None
     warm_up_share: float | None
-    sample: float | None
-    seed: int
 
 
 def policy_list(policies: str | Iterable[str]) -> list[str]:
@@ -31,7 +29,7 @@ def size_list(sizes: int | str | Iterable[int | str]) -> str:
     return ",".join(str(size) for size in several)
 
 
-def options(warm_up: float | None, sample: float | None, seed: int) -> Options:
+def options(warm_up: float | None) -> Options:
     """Tells a warm-up in references (``int``) from one as a share (``float``)."""
     count = share = None
     if isinstance(warm_up, float):
@@ -40,4 +38,4 @@ def options(warm_up: float | None, sample: float | None, seed: int) -> Options:
         count = warm_up
         if isinstance(warm_up, bool) or count < 0:
             raise ValueError(f"warm_up {warm_up}: expected references such as 10000, or a share such as 0.1")
-    return {"warm_up_count": count, "warm_up_share": share, "sample": sample, "seed": seed}
+    return {"warm_up_count": count, "warm_up_share": share}

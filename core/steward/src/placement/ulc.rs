@@ -202,16 +202,9 @@ impl Ulc {
     /// A tier has another number of frames from now on, at least one. What is too much goes down;
     /// of a shared tier, it cannot be there.
     pub fn resize(&mut self, tier: Tier, frames: u32, steps: &mut Vec<Step>) {
-        self.sizes.set(tier, frames);
-        self.entries_max = self.sizes.total().saturating_mul(2);
-        self.lend(tier, frames, steps);
-    }
-
-    /// The same, for frames that stay in the hierarchy for another use: as many entries are known
-    /// as before.
-    pub fn lend(&mut self, tier: Tier, frames: u32, steps: &mut Vec<Step>) {
         assert!(tier < self.sizes.out() && frames > 0, "C1: {tier:?} cannot have {frames} frames");
         self.sizes.set(tier, frames);
+        self.entries_max = self.sizes.total().saturating_mul(2);
         self.trim(tier, steps);
         self.forget_surplus(steps);
     }

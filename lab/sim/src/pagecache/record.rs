@@ -4,6 +4,7 @@ use pantler_policy::Spec;
 use serde::Serialize;
 
 use super::machine::Machine;
+use crate::record::VERSION;
 use crate::report::{aligned, grouped, percent};
 
 /// Bytes of a block.
@@ -80,7 +81,7 @@ impl SteerRecord {
             drops_refused: counters.drops_refused,
             rescued: counters.rescued,
             resident_peak: counters.resident_peak,
-            version: 1,
+            version: VERSION,
             kind: "sim-steer",
         }
     }
@@ -90,11 +91,6 @@ impl SteerRecord {
     pub fn of(mut self, trace: &str) -> SteerRecord {
         trace.clone_into(&mut self.trace);
         self
-    }
-
-    /// One line of JSON.
-    pub fn to_json(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
     }
 }
 

@@ -51,10 +51,6 @@ pub const CONFIGURATIONS: [Configuration; 6] = [
     named("ac+prefetch+scheduling", true, true, true),
 ];
 
-/// Other ways to write the two that begin with a plus.
-const ALSO: [(&str, &str); 2] =
-    [("lru+obl+prefetch", "+prefetch"), ("lru+obl+prefetch+scheduling", "+prefetch+scheduling")];
-
 impl Configuration {
     /// The name as typed.
     pub const fn as_str(&self) -> &'static str {
@@ -97,7 +93,6 @@ impl FromStr for Configuration {
     type Err = UnknownConfiguration;
 
     fn from_str(name: &str) -> Result<Self, UnknownConfiguration> {
-        let name = ALSO.iter().find(|(long, _)| *long == name).map_or(name, |(_, short)| short);
         let found = CONFIGURATIONS.into_iter().find(|configuration| configuration.name == name);
         found.ok_or_else(|| UnknownConfiguration { name: name.to_owned() })
     }
@@ -112,7 +107,6 @@ mod tests {
         for configuration in CONFIGURATIONS {
             assert_eq!(configuration.to_string().parse(), Ok(configuration));
         }
-        assert_eq!("lru+obl+prefetch".parse::<Configuration>().map(|found| found.as_str()), Ok("+prefetch"));
         assert!("acc".parse::<Configuration>().is_err());
     }
 }

@@ -7,13 +7,14 @@
 //!   fixed  time = latency, with a number of reads at once
 //! ```
 //!
-//! A disk has a queue of its own, served as reads came (`fcfs`) or by position from where the arm
-//! stands, upwards and then from the lowest again (`sorted`). What is served is not interrupted.
+//! A disk has a queue of its own, served as reads came: the scheduler has sorted them. What is
+//! served is not interrupted.
 //!
 //! Seeks take `min + (max − min) · √(distance / size)`; of two random places √distance is 8/15 on
 //! average, so that gives the average that data sheets name. Every read that has to seek waits half
 //! a turn.
 
+use std::collections::VecDeque;
 use std::str::FromStr;
 
 /// How a disk serves.
@@ -31,8 +32,6 @@ pub enum DiskModel {
         rotation_ns: u64,
         /// Reading one block.
         transfer_ns: u64,
-        /// Which read is served next.
-        order: DiskOrder,
     },
     /// The same time for every read, of any number of blocks.
     Fixed {
@@ -41,16 +40,6 @@ pub enum DiskModel {
         /// Reads served at once, at least 1.
         parallel: u32,
     },
-}
-
-/// Which read of its queue a disk serves next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DiskOrder {
-    /// The first that came.
-    #[default]
-    Arrival,
-    /// The next by position.
-    Position,
 }
 
 /// Disks by name: what they are, and their model in words.
@@ -87,8 +76,7 @@ impl DiskModel {
     pub const fn arm(blocks: u64, seek_average_ns: u64, rotation_ns: u64, transfer_ns: u64) -> Self {
         let seek_min_ns = seek_average_ns / 4;
         let seek_max_ns = seek_min_ns + (seek_average_ns - seek_min_ns) * 15 / 8;
-        let order = DiskOrder::Arrival;
-        Self::Arm { blocks, seek_min_ns, seek_max_ns, rotation_ns, transfer_ns, order }
+        Self::Arm { blocks, seek_min_ns, seek_max_ns, rotation_ns, transfer_ns }
     }
 
     /// Blocks of the disk, as far as that matters.
@@ -103,7 +91,7 @@ impl DiskModel {
     pub fn service_ns(&self, head: u64, position: u64, count: u32) -> u64 {
         match *self {
             Self::Fixed { latency_ns, .. } => latency_ns,
-            Self::Arm { blocks, seek_min_ns, seek_max_ns, rotation_ns, transfer_ns, .. } => {
+            Self::Arm { blocks, seek_min_ns, seek_max_ns, rotation_ns, transfer_ns } => {
                 let transfer = u64::from(count).saturating_mul(transfer_ns);
                 let distance = position.abs_diff(head);
                 if distance == 0 {
@@ -129,15 +117,14 @@ impl DiskModel {
 }
 
 /// Parts of a word for a disk, in milliseconds where they are times.
-const EXPECTED_ARM: &str =
-    "seek (average), rotation (half a turn) and transfer (a block) in ms, blocks, order (fcfs or sorted)";
+const EXPECTED_ARM: &str = "seek (average), rotation (half a turn) and transfer (a block) in ms, blocks";
 const EXPECTED_FIXED: &str = "latency in ms, parallel";
 
 impl FromStr for DiskModel {
     type Err = DiskError;
 
-    /// A name of [`DISKS`], or `arm:seek=16,rotation=8.3,transfer=4.37,blocks=81176,order=fcfs`, or
-    /// `fixed:latency=0.1,parallel=32`. A name may carry parameters, too: `rz56:order=sorted`.
+    /// A name of [`DISKS`], or `arm:seek=16,rotation=8.3,transfer=4.37,blocks=81176`, or
+    /// `fixed:latency=0.1,parallel=32`. A name may carry parameters, too: `rz56:rotation=4`.
     fn from_str(text: &str) -> Result<Self, DiskError> {
         let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
         let mut model = match name {
@@ -161,7 +148,7 @@ impl DiskModel {
         let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         let time = |expected| nanoseconds(value).ok_or_else(|| refuse(expected));
         match self {
-            Self::Arm { blocks, seek_min_ns, seek_max_ns, rotation_ns, transfer_ns, order } => match key {
+            Self::Arm { blocks, seek_min_ns, seek_max_ns, rotation_ns, transfer_ns } => match key {
                 "seek" => {
                     let average = Self::arm(0, time(EXPECTED_ARM)?, 0, 0);
                     let Self::Arm { seek_min_ns: min, seek_max_ns: max, .. } = average else { return Ok(()) };
@@ -170,13 +157,6 @@ impl DiskModel {
                 "rotation" => *rotation_ns = time(EXPECTED_ARM)?,
                 "transfer" => *transfer_ns = time(EXPECTED_ARM)?,
                 "blocks" => *blocks = value.parse().map_err(|_| refuse(EXPECTED_ARM))?,
-                "order" => {
-                    *order = match value {
-                        "fcfs" => DiskOrder::Arrival,
-                        "sorted" => DiskOrder::Position,
-                        _ => return Err(refuse("fcfs or sorted")),
-                    };
-                }
                 _ => return Err(refuse(EXPECTED_ARM)),
             },
             Self::Fixed { latency_ns, parallel } => match key {
@@ -212,17 +192,17 @@ pub(super) struct Disk {
     model: DiskModel,
     /// Where the last read ended.
     head: u64,
-    queue: Vec<Read>,
+    queue: VecDeque<Read>,
     serving: u32,
 }
 
 impl Disk {
     pub(super) fn new(model: DiskModel) -> Self {
-        Self { model, head: 0, queue: Vec::new(), serving: 0 }
+        Self { model, head: 0, queue: VecDeque::new(), serving: 0 }
     }
 
     pub(super) fn submit(&mut self, read: Read) {
-        self.queue.push(read);
+        self.queue.push_back(read);
     }
 
     pub(super) fn is_busy(&self) -> bool {
@@ -232,10 +212,10 @@ impl Disk {
     /// Begins to serve a read, if one waits and the disk can. Returns its tag, and how long that
     /// takes.
     pub(super) fn start(&mut self) -> Option<(u64, u64)> {
-        if self.serving >= self.model.parallel() || self.queue.is_empty() {
+        if self.serving >= self.model.parallel() {
             return None;
         }
-        let read = self.queue.remove(self.choose());
+        let read = self.queue.pop_front()?;
         self.serving += 1;
         let took = self.model.service_ns(self.head, read.position, read.count);
         self.head = read.position.saturating_add(u64::from(read.count));
@@ -245,12 +225,6 @@ impl Disk {
     /// A read has been served.
     pub(super) fn served(&mut self) {
         self.serving -= 1;
-    }
-
-    fn choose(&self) -> usize {
-        let DiskModel::Arm { order: DiskOrder::Position, .. } = self.model else { return 0 };
-        let turn = |read: &Read| (read.position < self.head, read.position);
-        (0..self.queue.len()).min_by_key(|&at| turn(&self.queue[at])).unwrap_or(0)
     }
 }
 
@@ -286,7 +260,7 @@ mod tests {
             "fixed:latency=4,parallel=2".parse(),
             Ok(DiskModel::Fixed { latency_ns: 4_000_000, parallel: 2 })
         );
-        assert!(matches!("rz56:order=sorted".parse(), Ok(DiskModel::Arm { order: DiskOrder::Position, .. })));
+        assert!(matches!("rz56:blocks=7".parse(), Ok(DiskModel::Arm { blocks: 7, .. })));
         for (_, _, words) in DISKS {
             assert!(words.parse::<DiskModel>().is_ok(), "{words}");
         }
@@ -297,7 +271,6 @@ mod tests {
             said("fixed:parallel=0"),
             "disk parameter `parallel=0`: expected a number of reads at once, at least 1"
         );
-        assert_eq!(said("arm:order=up"), "disk parameter `order=up`: expected fcfs or sorted");
         assert!(said("arm:seek=-1").starts_with("disk parameter `seek=-1`"));
     }
 
@@ -317,7 +290,6 @@ mod tests {
             order
         };
         assert_eq!(order("rz56"), [50, 10, 70, 60]);
-        assert_eq!(order("rz56:order=sorted"), [10, 50, 60, 70]);
         let mut flash = Disk::new(DiskModel::Fixed { latency_ns: 5, parallel: 2 });
         for tag in 0..3 {
             flash.submit(Read { tag, position: 0, count: 1 });

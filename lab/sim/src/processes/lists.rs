@@ -2,11 +2,10 @@
 
 use std::str::FromStr;
 
-use pantler_steward::FileId;
 use pantler_steward::lists::Chunk;
 use pantler_trace::generate::Permutation;
 
-use super::program::{Hint, Program, Step};
+use super::program::{Hint, Step};
 use super::scene::Scene;
 
 /// What becomes of the lists of a program.
@@ -92,7 +91,7 @@ impl Scene {
             }
             Lists::Foreign => {
                 let other = (process + 1) % self.programs.len();
-                let theirs = if other == process { Vec::new() } else { listed(&self.programs[other]) };
+                let theirs = if other == process { Vec::new() } else { self.programs[other].future() };
                 if theirs.is_empty() {
                     self.wrong(process, Lists::Unread, chunks, seed)
                 } else {
@@ -104,33 +103,10 @@ impl Scene {
                 Some(vec![Chunk { first: 0, last: u64::MAX - 1, ..*first }])
             }
             Lists::Unread => {
-                let file = self.unread(process, blocks);
+                let folder = self.layout.spare_folder(process);
+                let file = self.layout.file(folder, blocks);
                 Chunk::whole(file, blocks).map(|chunk| vec![chunk])
             }
         }
     }
-
-    /// A file that is never read, of at least `blocks` blocks.
-    fn unread(&mut self, process: usize, blocks: u64) -> FileId {
-        let folder = self.layout.spare_folder(process);
-        self.layout.file(folder, blocks)
-    }
-}
-
-/// The files that a program reads, each from start to end.
-fn listed(program: &Program) -> Vec<Chunk> {
-    let mut chunks: Vec<Chunk> = Vec::new();
-    for step in &program.steps {
-        let Step::Read { block, .. } = step else { continue };
-        match chunks.last_mut() {
-            Some(last) if last.file == block.file && last.last + 1 == block.index => last.last += 1,
-            _ => chunks.push(Chunk { file: block.file, first: block.index, last: block.index }),
-        }
-    }
-    chunks
-}
-
-/// The ranges of all that a program reads, in its order: a list of its whole future.
-pub(super) fn future(program: &Program) -> Vec<Chunk> {
-    listed(program)
 }

@@ -432,12 +432,12 @@ impl<'a> Machine<'a> {
             self.steward.failed(block);
             return;
         };
-        let fetches = &mut self.processes[process].outcome.fetches;
-        match why {
-            Why::List => fetches.list += 1,
-            Why::Lookahead => fetches.lookahead += 1,
-            _ => fetches.demand += 1,
-        }
+        let kind = match why {
+            Why::List => 1,
+            Why::Lookahead => 2,
+            _ => 0,
+        };
+        self.processes[process].outcome.fetches[kind] += 1;
         self.stations[place.disk].scheduler.submit(Request {
             owner: owner(process),
             why,

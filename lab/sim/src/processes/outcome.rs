@@ -1,24 +1,7 @@
 //! What a run of processes came to.
 
 use pantler_steward::lists::Prefetched;
-
-/// Blocks that were asked of the disks, by why.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fetches {
-    /// A process waited when they were asked for.
-    pub demand: u64,
-    /// From access lists.
-    pub list: u64,
-    /// By lookahead.
-    pub lookahead: u64,
-}
-
-impl Fetches {
-    /// All of them.
-    pub fn all(&self) -> u64 {
-        self.demand + self.list + self.lookahead
-    }
-}
+use serde::Serialize;
 
 /// A read that a disk served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,10 +33,11 @@ pub struct ProcessesOutcome {
     pub processes: Vec<ProcessOutcome>,
 }
 
-/// One process.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// One process. Times are nanoseconds of virtual time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProcessOutcome {
     /// What it is called.
+    #[serde(skip)]
     pub name: String,
     /// Until it ended.
     pub elapsed_ns: u64,
@@ -69,8 +53,8 @@ pub struct ProcessOutcome {
     pub hits: u64,
     /// Those that found it on its way.
     pub late: u64,
-    /// Blocks that were fetched for it.
-    pub fetches: Fetches,
+    /// Blocks that were fetched for it: demanded, from its lists, by lookahead.
+    pub fetches: [u64; 3],
     /// Lists of its that were void because its references were others.
     pub lists_discarded: u64,
 }

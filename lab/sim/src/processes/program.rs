@@ -79,16 +79,21 @@ impl Program {
         (0..blocks).for_each(|index| self.read(Block::new(file, index), compute_ns));
     }
 
+    /// The ranges of all that it reads, in its order: a list of its whole future.
+    pub fn future(&self) -> Vec<Chunk> {
+        let mut chunks: Vec<Chunk> = Vec::new();
+        for step in &self.steps {
+            let Step::Read { block, .. } = step else { continue };
+            match chunks.last_mut() {
+                Some(last) if last.file == block.file && last.last + 1 == block.index => last.last += 1,
+                _ => chunks.push(Chunk { file: block.file, first: block.index, last: block.index }),
+            }
+        }
+        chunks
+    }
+
     /// How many references it makes.
     pub fn references(&self) -> u64 {
         self.steps.iter().filter(|step| matches!(step, Step::Read { .. })).count() as u64
-    }
-
-    /// How long it computes in all.
-    pub fn compute_ns(&self) -> u64 {
-        self.steps
-            .iter()
-            .map(|step| if let Step::Read { compute_ns, .. } = step { *compute_ns } else { 0 })
-            .sum()
     }
 }

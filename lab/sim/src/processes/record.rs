@@ -5,10 +5,7 @@ use serde::Serialize;
 use super::machine::MachineOptions;
 use super::outcome::{ProcessOutcome, ProcessesOutcome};
 use super::scene::Scene;
-use crate::record::ByName;
-
-/// Version of the objects; the same as of all that the command prints.
-const VERSION: u32 = 1;
+use crate::record::{ByName, LookedRecord, VERSION};
 
 /// One scene under one configuration. Times are nanoseconds of virtual time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,9 +39,9 @@ pub struct ProcessesRecord {
     /// Those that left before a reference.
     pub wasted: u64,
     /// The same for lookahead.
-    pub looked_ahead: LookedAheadRecord,
+    pub looked_ahead: LookedRecord,
     /// By process.
-    pub processes: ByName<ProcessRecord>,
+    pub processes: ByName<ProcessOutcome>,
     /// What ran, as given.
     pub scene: String,
     /// Different blocks that the processes reference.
@@ -59,40 +56,6 @@ pub struct ProcessesRecord {
     kind: &'static str,
 }
 
-/// What became of blocks that were looked ahead.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct LookedAheadRecord {
-    /// Blocks brought in, those behind the end of a file included.
-    pub prefetched: u64,
-    /// Those that were referenced afterwards.
-    pub used: u64,
-    /// Those that left before.
-    pub wasted: u64,
-}
-
-/// One process.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct ProcessRecord {
-    /// Until it ended.
-    pub elapsed_ns: u64,
-    /// Computed.
-    pub compute_ns: u64,
-    /// Waited for blocks.
-    pub stall_ns: u64,
-    /// Computed while a disk was at work.
-    pub overlap_ns: u64,
-    /// References to blocks.
-    pub references: u64,
-    /// Those that found the block there.
-    pub hits: u64,
-    /// Those that found it on its way.
-    pub late: u64,
-    /// Blocks fetched for it: demanded, from its lists, by lookahead.
-    pub fetches: [u64; 3],
-    /// Lists that were void because its references were others.
-    pub lists_discarded: u64,
-}
-
 impl ProcessesRecord {
     /// The record of one run. `scene`, `disk` and `lists` as they were given.
     pub fn new(
@@ -102,8 +65,7 @@ impl ProcessesRecord {
         outcome: &ProcessesOutcome,
     ) -> Self {
         let found = outcome.prefetched;
-        let looked = outcome.looked;
-        let processes = outcome.processes.iter().map(|process| (process.name.clone(), of(process)));
+        let processes = outcome.processes.iter().map(|process| (process.name.clone(), process.clone()));
         Self {
             configuration: options.configuration.to_string(),
             size: options.frames,
@@ -114,16 +76,12 @@ impl ProcessesRecord {
             disk_busy_ns: outcome.disk_busy_ns,
             references: outcome.sum(|process| process.references),
             hits: outcome.sum(|process| process.hits),
-            fetches: outcome.sum(|process| process.fetches.all()),
+            fetches: outcome.sum(|process| process.fetches.iter().sum()),
             prefetched: found.prefetched,
             used: found.used,
             used_late: found.used_late,
             wasted: found.wasted,
-            looked_ahead: LookedAheadRecord {
-                prefetched: looked.prefetched,
-                used: looked.used,
-                wasted: looked.wasted,
-            },
+            looked_ahead: outcome.looked.into(),
             processes: ByName(processes.collect()),
             scene: scene.to_owned(),
             footprint: ran.footprint(),
@@ -133,29 +91,5 @@ impl ProcessesRecord {
             version: VERSION,
             kind: "sim-processes",
         }
-    }
-
-    /// One line of JSON.
-    ///
-    /// # Panics
-    ///
-    /// Never: the object holds text and numbers.
-    pub fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("text and numbers become JSON")
-    }
-}
-
-fn of(process: &ProcessOutcome) -> ProcessRecord {
-    let fetches = process.fetches;
-    ProcessRecord {
-        elapsed_ns: process.elapsed_ns,
-        compute_ns: process.compute_ns,
-        stall_ns: process.stall_ns,
-        overlap_ns: process.overlap_ns,
-        references: process.references,
-        hits: process.hits,
-        late: process.late,
-        fetches: [fetches.demand, fetches.list, fetches.lookahead],
-        lists_discarded: process.lists_discarded,
     }
 }

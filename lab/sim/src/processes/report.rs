@@ -35,24 +35,11 @@ pub fn processes_table(records: &[ProcessesRecord]) -> String {
 }
 
 fn lines(records: &[ProcessesRecord]) -> Vec<Vec<String>> {
-    let names = [
-        "configuration",
-        "elapsed",
-        "",
-        "computed",
-        "stalled",
-        "overlap",
-        "fetches",
-        "hits",
-        "prefetched",
-        "used",
-        "late",
-        "wasted",
-    ];
-    let mut lines = vec![names.map(str::to_owned).to_vec()];
+    const NAMES: &str =
+        "configuration,elapsed,,computed,stalled,overlap,fetches,hits,prefetched,used,late,wasted";
+    let mut lines = vec![NAMES.split(',').map(str::to_owned).collect()];
     for record in records {
-        let hits = if record.references == 0 { 0.0 } else { record.hits as f64 / record.references as f64 };
-        lines.push(vec![
+        let mut line = vec![
             record.configuration.clone(),
             seconds(record.elapsed_ns),
             change(records[0].elapsed_ns, record.elapsed_ns),
@@ -60,18 +47,15 @@ fn lines(records: &[ProcessesRecord]) -> Vec<Vec<String>> {
             seconds(record.stall_ns),
             seconds(record.overlap_ns),
             grouped(record.fetches),
-            percent(hits),
-            grouped(record.prefetched),
-            grouped(record.used),
-            grouped(record.used_late),
-            grouped(record.wasted),
-        ]);
+            percent(share(record.hits, record.references)),
+        ];
+        let prefetched = [record.prefetched, record.used, record.used_late, record.wasted];
+        line.extend(prefetched.map(grouped));
+        lines.push(line);
         if record.processes.0.len() < 2 {
             continue;
         }
         for (at, (name, process)) in record.processes.0.iter().enumerate() {
-            let hits =
-                if process.references == 0 { 0.0 } else { process.hits as f64 / process.references as f64 };
             let before = records[0].processes.0[at].1.elapsed_ns;
             lines.push(vec![
                 name.clone(),
@@ -81,11 +65,15 @@ fn lines(records: &[ProcessesRecord]) -> Vec<Vec<String>> {
                 seconds(process.stall_ns),
                 seconds(process.overlap_ns),
                 grouped(process.fetches.iter().sum()),
-                percent(hits),
+                percent(share(process.hits, process.references)),
             ]);
         }
     }
     lines
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 /// With three digits behind the point.

@@ -6,9 +6,7 @@ use pantler_steward::{Block, FileId};
 use pantler_trace::Prepared;
 
 use super::layout::Layout;
-use super::lists::future;
 use super::program::{Hint, Program, Step};
-use super::workload;
 use crate::control::{Control, owner_names};
 
 /// Programs, their files, and what is cached when they start.
@@ -23,32 +21,7 @@ pub struct Scene {
     pub cached: Vec<(usize, Block)>,
 }
 
-/// What cannot be made a scene.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SceneError {
-    /// No workload has this name.
-    #[error("unknown workload `{0}`")]
-    Unknown(String),
-}
-
 impl Scene {
-    /// Workloads by name, one process each, all starting at the same time. See
-    /// [`WORKLOADS`](super::WORKLOADS).
-    ///
-    /// # Errors
-    ///
-    /// [`SceneError::Unknown`].
-    pub fn of_workloads(names: &[&str], seed: u64) -> Result<Self, SceneError> {
-        let mut scene = Self::default();
-        for name in names {
-            let make = workload::by_name(name).ok_or_else(|| SceneError::Unknown((*name).to_owned()))?;
-            make(&mut scene, seed);
-        }
-        scene.tell_apart();
-        Ok(scene)
-    }
-
     /// One process for each owner of a trace, which makes its references in their order and
     /// computes `compute_ns` after each. Each begins with a list of all that it will read.
     ///
@@ -78,7 +51,7 @@ impl Scene {
                 continue;
             }
             let own = hints.iter().filter(|(owner, _)| *owner == process).map(|(_, hint)| hint.clone());
-            let said = own.chain([Hint::List(future(&program))]).map(Step::Hint).collect::<Vec<_>>();
+            let said = own.chain([Hint::List(program.future())]).map(Step::Hint).collect::<Vec<_>>();
             program.steps.splice(0..0, said);
             scene.programs.push(program);
         }
@@ -105,7 +78,7 @@ impl Scene {
     }
 
     /// Numbers processes of the same name.
-    fn tell_apart(&mut self) {
+    pub(super) fn tell_apart(&mut self) {
         let mut counts: HashMap<String, u32> = HashMap::new();
         for program in &mut self.programs {
             let count = counts.entry(program.name.clone()).or_default();

@@ -30,44 +30,58 @@ mod searches;
 use super::scene::Scene;
 
 /// Adds a process to a scene.
-pub(super) type Make = fn(&mut Scene, u64);
+type Make = fn(&mut Scene, u64);
 
 /// Workloads by name, and what they are.
-pub const WORKLOADS: [(&str, &str); 13] = [
-    ("cs1", "cscope, 8 symbols: one file of 9 MB again and again"),
-    ("cs2", "cscope, 4 texts in 18 MB of source files"),
-    ("cs3", "cscope, 4 texts in 10 MB of source files"),
-    ("din", "dinero, 9 runs over a trace of 8 MB; mostly computes"),
-    ("gli", "glimpse, 5 words: index, then articles"),
-    ("pse1", "Postgres, 1 % of 200,000 tuples by an index"),
-    ("pse2", "Postgres, 2 % of them"),
-    ("sort", "sort of 17 MB: input, then three merges"),
-    ("read300", "300 blocks of a file five times, then the next 300; says nothing"),
-    ("read490", "the same with 490"),
-    ("andrew", "many small files read and compiled; says nothing"),
-    ("scan", "10,000 blocks of one file once"),
-    ("figure-1", "blocks A, B, C, A with A and B cached: the ACFS paper's example"),
+pub const WORKLOADS: [(&str, &str, Workload); 13] = [
+    ("cs1", "cscope, 8 symbols: one file of 9 MB again and again", Workload(searches::cs1)),
+    ("cs2", "cscope, 4 texts in 18 MB of source files", Workload(searches::cs2)),
+    ("cs3", "cscope, 4 texts in 10 MB of source files", Workload(searches::cs3)),
+    ("din", "dinero, 9 runs over a trace of 8 MB; mostly computes", Workload(searches::din)),
+    ("gli", "glimpse, 5 words: index, then articles", Workload(searches::gli)),
+    ("pse1", "Postgres, 1 % of 200,000 tuples by an index", Workload(databases::pse1)),
+    ("pse2", "Postgres, 2 % of them", Workload(databases::pse2)),
+    ("sort", "sort of 17 MB: input, then three merges", Workload(databases::sort)),
+    (
+        "read300",
+        "300 blocks of a file five times, then the next 300; says nothing",
+        Workload(beside::read300),
+    ),
+    ("read490", "the same with 490", Workload(beside::read490)),
+    ("andrew", "many small files read and compiled; says nothing", Workload(beside::andrew)),
+    ("scan", "10,000 blocks of one file once", Workload(beside::scan)),
+    (
+        "figure-1",
+        "blocks A, B, C, A with A and B cached: the ACFS paper's example",
+        Workload(beside::figure_1),
+    ),
 ];
 
-const MAKERS: [Make; 13] = [
-    searches::cs1,
-    searches::cs2,
-    searches::cs3,
-    searches::din,
-    searches::gli,
-    databases::pse1,
-    databases::pse2,
-    databases::sort,
-    beside::read300,
-    beside::read490,
-    beside::andrew,
-    beside::scan,
-    beside::figure_1,
-];
+/// A program of the papers.
+#[derive(Clone, Copy, Debug)]
+pub struct Workload(Make);
 
-pub(super) fn by_name(name: &str) -> Option<Make> {
-    let at = WORKLOADS.iter().position(|(known, _)| *known == name)?;
-    Some(MAKERS[at])
+/// No workload has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown workload `{0}`")]
+pub struct UnknownWorkload(String);
+
+impl Scene {
+    /// [Workloads](WORKLOADS) by name, one process each, all starting at the same time.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownWorkload`].
+    pub fn of_workloads(names: &[&str], seed: u64) -> Result<Self, UnknownWorkload> {
+        let mut scene = Self::default();
+        for name in names {
+            let known = WORKLOADS.iter().find(|(known, ..)| known == name);
+            let (.., Workload(make)) = known.ok_or_else(|| UnknownWorkload((*name).to_owned()))?;
+            make(&mut scene, seed);
+        }
+        scene.tell_apart();
+        Ok(scene)
+    }
 }
 
 #[cfg(test)]
@@ -87,7 +101,7 @@ mod tests {
             let scene = Scene::of_workloads(&[name], 1).unwrap();
             assert_eq!((scene.references(), scene.footprint()), (references, footprint), "{name}");
         }
-        for (name, _) in WORKLOADS {
+        for (name, ..) in WORKLOADS {
             let scene = Scene::of_workloads(&[name, name], 3).unwrap();
             assert_eq!(scene.programs[1].name, format!("{name}#2"));
             assert!(scene.references() > 0, "{name}");

@@ -9,37 +9,29 @@
 use std::collections::BTreeMap;
 
 use super::numbers::{grouped, percent};
-use crate::record::{ByName, PolicyRecord, Record, SharingRecord};
+use crate::record::{About, Record};
 
 /// All results, trace by trace.
 pub fn table(records: &[Record]) -> String {
     let mut text = String::new();
     let mut traces: Vec<&str> = Vec::new();
     for record in records {
-        if !traces.contains(&record.trace()) {
-            traces.push(record.trace());
+        if !traces.contains(&record.trace.as_str()) {
+            traces.push(&record.trace);
         }
     }
     for trace in traces {
-        let of_trace: Vec<&Record> = records.iter().filter(|record| record.trace() == trace).collect();
+        let (policies, sharings): (Vec<&Record>, Vec<&Record>) =
+            records.iter().filter(|record| record.trace == trace).partition(|record| record.policy.is_some());
         if !text.is_empty() {
             text.push('\n');
         }
-        text += &heading(of_trace[0]);
-        let policies = of_trace.iter().filter_map(|record| match record {
-            Record::Policy(record) => Some(record),
-            Record::Sharing(_) => None,
-        });
-        let policies: Vec<&PolicyRecord> = policies.collect();
+        let first = policies.first().or(sharings.first()).expect("a record has this trace");
+        text += &heading(trace, first.counts.requests, 1, &first.about);
         if !policies.is_empty() {
             text += &aligned(&ratios(&policies));
             text += &owners_of_policies(&policies);
         }
-        let sharings = of_trace.iter().filter_map(|record| match record {
-            Record::Sharing(record) => Some(record),
-            Record::Policy(_) => None,
-        });
-        let sharings: Vec<&SharingRecord> = sharings.collect();
         if !sharings.is_empty() {
             text += &aligned(&sharers(&sharings));
         }
@@ -47,12 +39,15 @@ pub fn table(records: &[Record]) -> String {
     text
 }
 
-fn heading(record: &Record) -> String {
-    let about = record.about();
+/// What was run over which trace.
+pub(crate) fn heading(trace: &str, requests: u64, clients: u16, about: &About) -> String {
     let blocks =
         if about.unit == "object" { "objects".to_owned() } else { format!("blocks ({})", about.unit) };
-    let (requests, footprint) = (grouped(record.counts().0), grouped(about.footprint.into()));
-    let mut text = format!("{}: {requests} requests, {footprint} {blocks}", record.trace());
+    let (requests, footprint) = (grouped(requests), grouped(about.footprint.into()));
+    let mut text = format!("{trace}: {requests} requests, {footprint} {blocks}");
+    if clients > 1 {
+        text += &format!(", {clients} clients");
+    }
     if about.warm_up > 0 {
         text += &format!(", after {} to warm up", grouped(about.warm_up));
     }
@@ -63,9 +58,9 @@ fn heading(record: &Record) -> String {
 }
 
 /// Hit ratios: a row per size, a column per policy.
-fn ratios(records: &[&PolicyRecord]) -> Vec<Vec<String>> {
+fn ratios(records: &[&Record]) -> Vec<Vec<String>> {
     let mut policies: Vec<&str> = Vec::new();
-    let mut rows: BTreeMap<u32, BTreeMap<usize, &PolicyRecord>> = BTreeMap::new();
+    let mut rows: BTreeMap<u32, BTreeMap<usize, &Record>> = BTreeMap::new();
     for record in records {
         let column = policies.iter().position(|policy| *policy == record.shown).unwrap_or_else(|| {
             policies.push(&record.shown);
@@ -88,7 +83,7 @@ fn ratios(records: &[&PolicyRecord]) -> Vec<Vec<String>> {
         let mut line = vec![grouped(size.into()), percent(f64::from(size) / footprint)];
         for column in 0..policies.len() {
             let record = cells.get(&column);
-            line.push(record.map(|record| ratio(record)).unwrap_or_default());
+            line.push(record.map(|record| percent(record.hit_ratio)).unwrap_or_default());
             if by_bytes {
                 line.push(record.and_then(|record| record.byte_hit_ratio).map(percent).unwrap_or_default());
             }
@@ -98,42 +93,34 @@ fn ratios(records: &[&PolicyRecord]) -> Vec<Vec<String>> {
     lines
 }
 
-fn ratio(record: &PolicyRecord) -> String {
-    match record.sample {
-        Some(sample) => format!("{} ±{:.2}", percent(record.hit_ratio), 100.0 * sample.hit_ratio_error),
-        None => percent(record.hit_ratio),
-    }
-}
-
 /// Hit ratios of owners: a row per policy and size, a column per owner.
-fn owners_of_policies(records: &[&PolicyRecord]) -> String {
+fn owners_of_policies(records: &[&Record]) -> String {
     let Some(first) = records.iter().find(|record| record.owners.0.len() > 1) else { return String::new() };
     let mut lines = vec![vec!["size".to_owned(), "policy".to_owned()]];
     lines[0].extend(first.owners.0.iter().map(|(name, _)| name.clone()));
     for record in records {
         let mut line = vec![grouped(record.size.into()), record.shown.clone()];
-        line.extend(record.owners.0.iter().map(|(_, counts)| percent(counts.hit_ratio())));
+        line.extend(record.owners.0.iter().map(|(_, owner)| percent(owner.counts.hit_ratio())));
         lines.push(line);
     }
     format!("by owner\n{}", aligned(&lines))
 }
 
 /// What happened to owners that share: a row each.
-pub(super) fn sharers(records: &[&SharingRecord]) -> Vec<Vec<String>> {
+fn sharers(records: &[&Record]) -> Vec<Vec<String>> {
     let names = ["size", "allocation", "owner", "requests", "misses", "hits", "overrules", "mistakes"];
     let mut lines = vec![names.map(str::to_owned).to_vec()];
     for record in records {
-        let ByName(owners) = &record.owners;
-        for (name, owner) in owners {
+        for (name, owner) in &record.owners.0 {
             lines.push(vec![
                 grouped(record.size.into()),
-                record.allocation.clone(),
+                record.shown.clone(),
                 name.clone(),
                 grouped(owner.counts.requests),
                 grouped(owner.counts.misses),
                 percent(owner.counts.hit_ratio()),
-                grouped(owner.overrules),
-                grouped(owner.mistakes),
+                grouped(owner.overrules.unwrap_or_default()),
+                grouped(owner.mistakes.unwrap_or_default()),
             ]);
         }
     }

@@ -3,10 +3,8 @@
 use serde::Serialize;
 
 use super::measures::{Measure, measure};
+use crate::record::VERSION;
 use crate::sweep::Loaded;
-
-/// Version of the objects; the same as of all that the command prints.
-const VERSION: u32 = 1;
 
 /// One measure over a trace, blocks ordered in equal segments.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -28,17 +26,15 @@ pub struct LocalityRecord {
     kind: &'static str,
 }
 
-impl LocalityRecord {
-    /// One line of JSON.
-    pub fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("numbers and names always become JSON")
-    }
-}
-
 /// Measures a trace in `segments` segments.
-pub fn localities(name: &str, loaded: &Loaded, kind: Measure, segments: usize) -> LocalityRecord {
+pub fn localities(
+    name: &str,
+    loaded: &Loaded,
+    (kind, by): (&str, Measure),
+    segments: usize,
+) -> LocalityRecord {
     let trace = loaded.trace();
-    let found = measure(kind, trace.requests(), trace.distinct(), segments);
+    let found = measure(by, trace.requests(), trace.distinct(), segments);
     let ratio = |count: &u64| if found.requests == 0 { 0.0 } else { *count as f64 / found.requests as f64 };
     LocalityRecord {
         measure: kind.to_string(),

@@ -29,9 +29,6 @@
 //! Cost: one pass over the blocks for each reference. These are for traces of the paper's size, not
 //! for those of a day.
 
-use std::fmt;
-use std::str::FromStr;
-
 /// A measure of locality.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
@@ -46,45 +43,10 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// All of them, as the paper lists them.
-    pub const ALL: [Self; 4] = [Self::Od, Self::Rd, Self::Crd, Self::LrdRd];
-
-    /// The name as typed.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Od => "od",
-            Self::Rd => "rd",
-            Self::Crd => "crd",
-            Self::LrdRd => "lrd-rd",
-        }
-    }
+    /// All of them by name, as the paper lists them.
+    pub const ALL: [(&str, Self); 4] =
+        [("od", Self::Od), ("rd", Self::Rd), ("crd", Self::Crd), ("lrd-rd", Self::LrdRd)];
 }
-
-impl fmt::Display for Measure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Measure {
-    type Err = UnknownMeasure;
-
-    fn from_str(text: &str) -> Result<Self, UnknownMeasure> {
-        Self::ALL.into_iter().find(|measure| measure.name() == text).ok_or(UnknownMeasure)
-    }
-}
-
-/// A text names no measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnknownMeasure;
-
-impl fmt::Display for UnknownMeasure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no such measure; there are od, rd, crd and lrd-rd")
-    }
-}
-
-impl std::error::Error for UnknownMeasure {}
 
 /// What a measure shows of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]

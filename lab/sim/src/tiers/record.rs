@@ -4,10 +4,8 @@ use pantler_steward::placement::Tier;
 use serde::Serialize;
 
 use super::{Ran, Tally, TiersJob};
+use crate::record::About;
 use crate::sweep::Loaded;
-
-/// Version of the objects; the same as of all that the command prints.
-const VERSION: u32 = 1;
 
 /// One protocol over tiers of one size. Rates are shares of the references counted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -39,16 +37,9 @@ pub struct TiersRecord {
     pub clients: u16,
     /// The trace as given.
     pub trace: String,
-    /// Distinct blocks of the trace.
-    pub footprint: u32,
-    /// What a block is: `object` or `block:BYTES`.
-    pub unit: String,
-    /// References at the start that were not counted.
-    pub warm_up: u64,
-    /// Lines of the trace that made no sense and were skipped.
-    pub skipped_lines: u64,
-    version: u32,
-    kind: &'static str,
+    /// What is said of the trace.
+    #[serde(flatten)]
+    pub about: About,
 }
 
 /// One owner of a trace over tiers.
@@ -80,9 +71,10 @@ impl TiersRecord {
     pub fn new(name: &str, loaded: &Loaded, job: &TiersJob, ran: &Ran) -> Self {
         let tally = &ran.tally;
         let trace = loaded.trace();
-        let rate = |count: u64| tally.rate(count);
         let tiers = job.sizes.tiers();
-        let rates = |counts: &[u64]| counts.iter().map(|&count| rate(count)).collect();
+        let rates = |counts: &[u64]| counts.iter().map(|&count| tally.rate(count)).collect();
+        let length = trace.requests().len();
+        let warm_up = job.warm_up.references(length).min(length as u64);
         Self {
             protocol: job.protocol.to_string(),
             sizes: job.sizes.iter().map(|(_, frames)| frames).collect(),
@@ -90,24 +82,14 @@ impl TiersRecord {
             hit_ratios: rates(&tally.hits[..tiers]),
             demotion_rates: rates(&tally.demotions[..tiers - 1]),
             average_time_ms: tally.average_time_ms(&job.times),
-            miss_ratio: rate(tally.misses()),
+            miss_ratio: tally.rate(tally.misses()),
             placement_rates: rates(&tally.placements[1..tiers]),
             messages: if job.sizes.out() > Tier(2) { tally.messages() } else { 0 },
             notices: tally.notices,
             owners: ran.owners.iter().map(|(name, tally)| OwnerRecord::new(name, tally, tiers)).collect(),
             clients: job.clients.count(trace),
             trace: name.to_owned(),
-            footprint: trace.distinct(),
-            unit: trace.unit().to_string(),
-            warm_up: job.warm_up.references(trace.requests().len()).min(trace.requests().len() as u64),
-            skipped_lines: loaded.skipped_lines(),
-            version: VERSION,
-            kind: "sim-tiers",
+            about: About::new("sim-tiers", trace, warm_up, loaded.skipped_lines()),
         }
-    }
-
-    /// One line of JSON.
-    pub fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("numbers and names always become JSON")
     }
 }

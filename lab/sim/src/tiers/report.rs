@@ -8,24 +8,14 @@
 
 use super::localities::LocalityRecord;
 use super::record::TiersRecord;
-use crate::report::{aligned, grouped, percent};
+use crate::report::{aligned, grouped, heading, percent};
 
 /// All runs, trace by trace in their order.
 pub fn tiers_table(records: &[TiersRecord]) -> String {
     let mut text = String::new();
     for records in records.chunk_by(|one, other| one.trace == other.trace) {
         let first = &records[0];
-        let (requests, footprint) = (grouped(first.requests), grouped(first.footprint.into()));
-        let unit =
-            if first.unit == "object" { "objects".to_owned() } else { format!("blocks ({})", first.unit) };
-        text += &format!("{}: {requests} requests, {footprint} {unit}", first.trace);
-        if first.clients > 1 {
-            text += &format!(", {} clients", first.clients);
-        }
-        if first.warm_up > 0 {
-            text += &format!(", after {} to warm up", grouped(first.warm_up));
-        }
-        text.push('\n');
+        text += &heading(&first.trace, first.requests, first.clients, &first.about);
         let tiers = records.iter().map(|record| record.sizes.len()).max().unwrap_or(0);
         text += &aligned(&lines(records, tiers));
     }

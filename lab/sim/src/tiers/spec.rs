@@ -3,14 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use pantler_policy::{Spec, SpecError};
+use pantler_policy::{PolicyName, Spec, SpecError};
 use pantler_steward::OptionsError;
 use pantler_steward::placement::{Order, Passing, Sizes};
 
 use super::independent::Independent;
 use super::protocol::Protocol;
 use super::ulc_clients::UlcClients;
-use super::ulc_recency::UlcRecency;
 use super::unified::{Insertion, Unified};
 use crate::control::ControlError;
 
@@ -34,8 +33,6 @@ pub enum ProtocolSpec {
         /// `:passing` or `:passing=FRAMES`.
         passing: Passing,
     },
-    /// `ulc-recency`.
-    UlcRecency,
 }
 
 /// Names for the help text: name, and what it is.
@@ -52,7 +49,6 @@ pub const PROTOCOLS: &[(&str, &str)] = &[
         "ulc as a mount runs it: a part of tier 1 is for blocks that pass; :passing=FRAMES for so many",
     ),
     ("ulc-request-order", "ulc with shared tiers that order by request, not by access"),
-    ("ulc-recency", "ulc that gives age a share of tier 1 and of the last tier; one client"),
 ];
 
 impl ProtocolSpec {
@@ -66,8 +62,6 @@ impl ProtocolSpec {
             Self::Ulc { order, passing } => {
                 Box::new(UlcClients::with_passing(sizes, clients, order, passing))
             }
-            Self::UlcRecency if clients > 1 => return Err(ProtocolError::OneClient),
-            Self::UlcRecency => Box::new(UlcRecency::new(sizes.clone())),
         })
     }
 }
@@ -76,27 +70,20 @@ impl FromStr for ProtocolSpec {
     type Err = ProtocolError;
 
     fn from_str(text: &str) -> Result<Self, ProtocolError> {
-        let policy = |text: &str| text.parse::<Spec>().map_err(ProtocolError::Policy);
-        match text {
-            "uni-lru" => return Ok(Self::Unified(Insertion::Exclusive)),
-            "uni-lru-keep" => return Ok(Self::Unified(Insertion::Keep)),
-            "uni-lru-adapt" => return Ok(Self::Unified(Insertion::Adapt)),
-            "uni-lru-adapt-exp" => return Ok(Self::Unified(Insertion::AdaptExponential)),
-            "ulc-recency" => return Ok(Self::UlcRecency),
-            _ => {}
+        if let Some((_, insertion)) = UNIFIED.into_iter().find(|(name, _)| *name == text) {
+            return Ok(Self::Unified(insertion));
         }
         let (name, parameter) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
-        let orders = [("ulc", Order::Access), ("ulc-request-order", Order::Request)];
-        if let Some((_, order)) = orders.into_iter().find(|(known, _)| *known == name) {
+        if let Some((_, order)) = ULC.into_iter().find(|(known, _)| *known == name) {
             let passing = parameter.map_or(Ok(Passing::None), passing)?;
             return Ok(Self::Ulc { order, passing });
         }
         if let Some(name) = text.strip_prefix("ind-") {
-            let policy = policy(name)?;
+            let policy: Spec = name.parse()?;
             return Ok(Self::Independent { near: policy, far: policy });
         }
-        if text == "mq" || text.starts_with("mq:") {
-            return Ok(Self::Independent { near: policy("lru")?, far: policy(text)? });
+        if name == "mq" {
+            return Ok(Self::Independent { near: PolicyName::Lru.spec(), far: text.parse()? });
         }
         Err(ProtocolError::Unknown(text.into()))
     }
@@ -105,23 +92,34 @@ impl FromStr for ProtocolSpec {
 impl fmt::Display for ProtocolSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Independent { near, far } if near == far => f.pad(&format!("ind-{near}")),
-            Self::Independent { far, .. } => f.pad(&far.to_string()),
-            Self::Unified(Insertion::Exclusive) => f.pad("uni-lru"),
-            Self::Unified(Insertion::Keep) => f.pad("uni-lru-keep"),
-            Self::Unified(Insertion::Adapt) => f.pad("uni-lru-adapt"),
-            Self::Unified(Insertion::AdaptExponential) => f.pad("uni-lru-adapt-exp"),
+            Self::Independent { near, far } if near == far => write!(f, "ind-{near}"),
+            Self::Independent { far, .. } => far.fmt(f),
+            Self::Unified(insertion) => f.write_str(name_of(&UNIFIED, insertion)),
             Self::Ulc { order, passing } => {
-                let name = if *order == Order::Access { "ulc" } else { "ulc-request-order" };
+                f.write_str(name_of(&ULC, order))?;
                 match passing {
-                    Passing::None => f.pad(name),
-                    Passing::Share => f.pad(&format!("{name}:passing")),
-                    Passing::Frames(frames) => f.pad(&format!("{name}:passing={frames}")),
+                    Passing::None => Ok(()),
+                    Passing::Share => f.write_str(":passing"),
+                    Passing::Frames(frames) => write!(f, ":passing={frames}"),
                 }
             }
-            Self::UlcRecency => f.pad("ulc-recency"),
         }
     }
+}
+
+/// The variants of `uni-lru`.
+const UNIFIED: [(&str, Insertion); 4] = [
+    ("uni-lru", Insertion::Exclusive),
+    ("uni-lru-keep", Insertion::Keep),
+    ("uni-lru-adapt", Insertion::Adapt),
+    ("uni-lru-adapt-exp", Insertion::AdaptExponential),
+];
+
+/// The variants of `ulc`.
+const ULC: [(&str, Order); 2] = [("ulc", Order::Access), ("ulc-request-order", Order::Request)];
+
+fn name_of<T: PartialEq>(names: &[(&'static str, T)], wanted: &T) -> &'static str {
+    names.iter().find(|(_, value)| value == wanted).map_or("", |(name, _)| name)
 }
 
 /// `passing`, or `passing=FRAMES`.
@@ -137,54 +135,25 @@ fn passing(parameter: &str) -> Result<Passing, ProtocolError> {
 }
 
 /// Why there is no such protocol.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
     /// No protocol of that name.
+    #[error("no protocol {0:?}; there are {names}", names = PROTOCOLS.iter().map(|it| it.0).collect::<Vec<_>>().join(" "))]
     Unknown(String),
     /// ULC has no such parameter.
+    #[error("parameter {0:?} of ulc: expected passing, or passing=FRAMES")]
     Parameter(String),
     /// The policy of the tiers is none.
-    Policy(SpecError),
+    #[error(transparent)]
+    Policy(#[from] SpecError),
     /// The policy of the tiers must know the future.
+    #[error("a policy that must know the future runs no tiers")]
     Offline,
-    /// The protocol is for one client.
-    OneClient,
     /// A wish of an owner passes a bound.
-    Control(ControlError),
+    #[error(transparent)]
+    Control(#[from] ControlError),
     /// The steward refuses its options.
-    Options(OptionsError),
+    #[error(transparent)]
+    Options(#[from] OptionsError),
 }
-
-impl From<ControlError> for ProtocolError {
-    fn from(error: ControlError) -> Self {
-        Self::Control(error)
-    }
-}
-
-impl From<OptionsError> for ProtocolError {
-    fn from(error: OptionsError) -> Self {
-        Self::Options(error)
-    }
-}
-
-impl fmt::Display for ProtocolError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown(name) => {
-                write!(f, "no protocol {name:?}; there are")?;
-                PROTOCOLS.iter().try_for_each(|(name, _)| write!(f, " {name}"))
-            }
-            Self::Parameter(given) => {
-                write!(f, "parameter {given:?} of ulc: expected passing, or passing=FRAMES")
-            }
-            Self::Policy(error) => error.fmt(f),
-            Self::Offline => f.write_str("a policy that must know the future runs no tiers"),
-            Self::OneClient => f.write_str("ulc-recency is for one client; take ulc for several"),
-            Self::Control(error) => error.fmt(f),
-            Self::Options(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for ProtocolError {}

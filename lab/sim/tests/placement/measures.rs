@@ -64,8 +64,8 @@ fn naive(kind: Measure, requests: &[u32], blocks: u32, segments: usize) -> Segme
 proptest! {
     #[test]
     fn as_defined(requests in vec(0u32..9, 0..60), segments in 1usize..5) {
-        for kind in Measure::ALL {
-            prop_assert_eq!(measure(kind, &requests, 9, segments), naive(kind, &requests, 9, segments), "{}", kind);
+        for (name, kind) in Measure::ALL {
+            prop_assert_eq!(measure(kind, &requests, 9, segments), naive(kind, &requests, 9, segments), "{}", name);
         }
     }
 }

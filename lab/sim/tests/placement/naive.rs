@@ -118,14 +118,6 @@ impl NaiveUlc {
         was_gone
     }
 
-    /// The tier has another number of frames; as many entries are known as before.
-    pub fn lend(&mut self, tier: Tier, frames: u32, steps: &mut Vec<Step>) {
-        let sizes = self.sizes.iter().map(|(at, old)| if at == tier { frames } else { old });
-        self.sizes = Sizes::new(&sizes.collect::<Vec<_>>()).expect("sane sizes");
-        self.trim(tier.0, steps);
-        self.settle(steps);
-    }
-
     /// A tier has another number of frames.
     pub fn resize(&mut self, tier: Tier, frames: u32, steps: &mut Vec<Step>) {
         let sizes = self.sizes.iter().map(|(at, old)| if at == tier { frames } else { old });
@@ -329,92 +321,5 @@ impl NaiveClients {
             retrieval.from = Tier(1);
         }
         retrieval
-    }
-}
-
-/// X1 to X5.
-pub struct NaiveRecency {
-    sizes: Vec<u32>,
-    ulc: NaiveUlc,
-    /// Oldest first, as the nursery.
-    window: Vec<u32>,
-    window_frames: usize,
-    nursery: Vec<u32>,
-    pub nursery_frames: u32,
-    nursery_hits: u64,
-    settled_hits: u64,
-    now: u64,
-}
-
-impl NaiveRecency {
-    pub fn new(sizes: &[u32]) -> Self {
-        let hierarchy = Sizes::new(sizes).expect("sane sizes");
-        let last = sizes[sizes.len() - 1];
-        let window = if sizes.len() > 1 && sizes[0] > 1 { (sizes[0] * 3 / 100).max(1) } else { 0 };
-        let mut ulc = NaiveUlc::new(hierarchy, sizes.len() as u8);
-        ulc.lend(Tier(1), sizes[0] - window, &mut Vec::new());
-        ulc.lend(Tier(sizes.len() as u8), last - last / 2, &mut Vec::new());
-        Self {
-            sizes: sizes.to_vec(),
-            ulc,
-            window: Vec::new(),
-            window_frames: window as usize,
-            nursery: Vec::new(),
-            nursery_frames: last / 2,
-            nursery_hits: 0,
-            settled_hits: 0,
-            now: 0,
-        }
-    }
-
-    pub fn reference(&mut self, block: u32, steps: &mut Vec<Step>) -> Retrieval {
-        self.now += 1;
-        let tiers = self.sizes.len();
-        let (last, frames) = (Tier(tiers as u8), self.sizes[tiers - 1]);
-        let mut retrieval = self.ulc.plan(block);
-        let (windowed, nursed) = (self.window.contains(&block), self.nursery.contains(&block));
-        self.window.retain(|&other| other != block);
-        self.nursery.retain(|&other| other != block);
-        if !windowed {
-            self.nursery_hits += u64::from(nursed);
-            self.settled_hits += u64::from(!nursed && retrieval.from == last);
-            if self.nursery_hits + self.settled_hits >= u64::from(frames) {
-                (self.nursery_hits, self.settled_hits) = (self.nursery_hits / 2, self.settled_hits / 2);
-            }
-        }
-        match (windowed, nursed) {
-            (true, _) => retrieval.from = Tier(1),
-            (false, true) => retrieval.from = last,
-            (false, false) => {}
-        }
-        self.ulc.commit(block, retrieval.keep, self.now, steps);
-        self.ulc.settle(steps);
-        if retrieval.keep > Tier(1) && self.window_frames > 0 {
-            self.window.push(block);
-            if self.window.len() > self.window_frames {
-                self.window.remove(0);
-            }
-        }
-        if retrieval.keep <= last || frames < 2 {
-            return retrieval;
-        }
-        if self.nursery.len() as u32 == self.nursery_frames {
-            // Hits a frame, compared crosswise.
-            let young = self.nursery_hits * u64::from(frames - self.nursery_frames);
-            let settled = self.settled_hits * u64::from(self.nursery_frames);
-            if young > settled && self.nursery_frames + 1 < frames {
-                self.nursery_frames += 1;
-                self.ulc.lend(last, frames - self.nursery_frames, steps);
-            } else if young < settled && self.nursery_frames > (frames / 20).max(1) {
-                self.nursery_frames -= 1;
-                steps.push(Step::Drop { block: self.nursery.remove(0), from: last });
-                self.ulc.lend(last, frames - self.nursery_frames, steps);
-            }
-        }
-        self.nursery.push(block);
-        if self.nursery.len() as u32 > self.nursery_frames {
-            steps.push(Step::Drop { block: self.nursery.remove(0), from: last });
-        }
-        Retrieval { from: retrieval.from, keep: last }
     }
 }

@@ -1,12 +1,12 @@
 //! Random traces, step by step beside the twins. `PROPTEST_CASES` sets how many.
 
-use pantler_sim::tiers::{Mounted, Protocol, UlcAlone, UlcClients, UlcRecency};
+use pantler_sim::tiers::{Mounted, Protocol, UlcAlone, UlcClients};
 use pantler_steward::placement::{Client, Order, Passing, Sizes, Step, Tier, Ulc};
 use pantler_steward::{Block, FileId, Options, OwnerId};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::naive::{Known, NaiveClients, NaiveRecency, NaiveUlc};
+use crate::naive::{Known, NaiveClients, NaiveUlc};
 
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
@@ -201,23 +201,6 @@ proptest! {
         for (client, block) in references {
             pair.reference(client % clients, block);
             pair.check();
-        }
-    }
-
-    #[test]
-    fn recency_does_what_the_rules_say(sizes in vec(1u32..30, 1..4), references in vec(0u32..90, 1..500)) {
-        let mut fast = UlcRecency::new(Sizes::new(&sizes).expect("sane sizes"));
-        let mut twin = NaiveRecency::new(&sizes);
-        // Some come back at once, some soon, some late.
-        for (at, &block) in references.iter().enumerate() {
-            for block in [block, references[at * 2 / 3], references[at / 3] / 9] {
-                let (mut steps, mut expected) = (Vec::new(), Vec::new());
-                let retrieval = fast.reference(Client(0), block, &mut steps);
-                prop_assert_eq!(retrieval, twin.reference(block, &mut expected));
-                prop_assert_eq!(steps, expected);
-                prop_assert_eq!(fast.nursery_frames(), twin.nursery_frames);
-                fast.validate();
-            }
         }
     }
 

@@ -68,7 +68,7 @@ fn the_model_is_near_what_was_measured() {
     ] {
         let outcome = measured(name, CONFIGURATIONS[0], frames);
         let (found, fetches) =
-            (outcome.elapsed_ns / 1_000_000_000, outcome.sum(|process| process.fetches.all()));
+            (outcome.elapsed_ns / 1_000_000_000, outcome.sum(|process| process.fetches.iter().sum()));
         println!(
             "{name} with {frames} frames: {found} s and {fetches} reads; measured {seconds} s and {reads}"
         );

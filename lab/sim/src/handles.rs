@@ -1,15 +1,14 @@
-//! Which blocks are in the cache, one bit each: the simulator's own record, beside whatever a
-//! policy believes.
+//! Sets of handles, one bit each.
 
 use pantler_policy::Handle;
 
 /// A set of handles.
 #[derive(Clone, Debug)]
-pub(crate) struct Resident {
+pub(crate) struct Handles {
     words: Vec<u64>,
 }
 
-impl Resident {
+impl Handles {
     /// An empty set of handles below `handles`.
     pub(crate) fn new(handles: u32) -> Self {
         Self { words: vec![0; handles as usize / 64 + 1] }
