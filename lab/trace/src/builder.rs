@@ -231,3 +231,26 @@ impl PreparedBuilder {
         }
     }
 }
+
+impl Prepared {
+    /// A trace of plain keys, for tests and generators.
+    ///
+    /// # Panics
+    ///
+    /// With 2³² − 1 references or more.
+    pub fn from_ids(ids: impl IntoIterator<Item = u64>) -> Prepared {
+        let mut builder = PreparedBuilder::new(Unit::Object);
+        let mut ids = ids.into_iter();
+        builder.reserve(ids.size_hint().0);
+        let mut some = Vec::with_capacity(PENDING);
+        loop {
+            some.clear();
+            some.extend(ids.by_ref().take(PENDING));
+            if some.is_empty() {
+                break;
+            }
+            builder.plain(&some, &[0; PENDING][..some.len()]).expect("too many references");
+        }
+        builder.finish(Vec::new(), Vec::new())
+    }
+}

@@ -110,7 +110,7 @@ pub enum TraceError {
         /// How it begins.
         value: String,
         /// What was named.
-        format: crate::Format,
+        format: &'static str,
         /// What it looks like.
         found: String,
         /// What to do about it.
@@ -124,7 +124,7 @@ pub enum TraceError {
         /// How many.
         skipped: u64,
         /// As what it was read.
-        format: crate::Format,
+        format: &'static str,
         /// What was wrong with the first.
         first: Box<TraceError>,
     },
@@ -134,7 +134,7 @@ pub enum TraceError {
         /// The file.
         path: PathBuf,
         /// As what it was read.
-        format: crate::Format,
+        format: &'static str,
     },
     /// No format fits.
     #[error("{}: {problem}: {remedy}", path.display())]

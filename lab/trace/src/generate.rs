@@ -21,8 +21,8 @@
 
 mod mix;
 mod parameters;
-mod phases;
 mod random;
+mod reference;
 mod specification;
 mod stack_distance;
 mod two_pool;
@@ -30,18 +30,8 @@ mod zipf;
 
 pub use parameters::GENERATORS;
 pub use random::{Permutation, Random};
+pub use reference::Reference;
 pub use specification::{Generator, Specification};
 pub use stack_distance::StackDistance;
 pub use two_pool::TwoPool;
 pub use zipf::Zipf;
-
-/// One reference of a generated trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Reference {
-    /// The owner: index into the names of the specification; 0 where there is one process.
-    pub owner: u32,
-    /// Of which file; each process of a mix has one of its own.
-    pub file: u32,
-    /// Number of the block.
-    pub block: u64,
-}

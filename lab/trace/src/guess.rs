@@ -104,7 +104,8 @@ pub fn check(input: &mut Input, format: Format, skip_bad_lines: bool) -> Result<
             )
         }
     };
-    Err(TraceError::Mismatch { path, value: Bad::new(line, "").value, format, found, remedy })
+    let (value, format) = (Bad::new(line, "").value, format.as_str());
+    Err(TraceError::Mismatch { path, value, format, found, remedy })
 }
 
 /// Whether most of these records look wrong, in formats with records that can.

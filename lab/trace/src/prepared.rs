@@ -21,7 +21,7 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::{PreparedBuilder, Unit};
+use crate::Unit;
 
 /// The position after the last: a block is not referenced again.
 pub const NEVER: u32 = u32::MAX;
@@ -54,31 +54,7 @@ pub struct Prepared {
     pub(crate) object_bytes: u32,
 }
 
-/// Keys looked up together.
-const FROM_IDS_BATCH: usize = 1024;
-
 impl Prepared {
-    /// A trace of plain keys, for tests and generators.
-    ///
-    /// # Panics
-    ///
-    /// With 2³² − 1 references or more.
-    pub fn from_ids(ids: impl IntoIterator<Item = u64>) -> Prepared {
-        let mut builder = PreparedBuilder::new(Unit::Object);
-        let mut ids = ids.into_iter();
-        builder.reserve(ids.size_hint().0);
-        let mut some = Vec::with_capacity(FROM_IDS_BATCH);
-        loop {
-            some.clear();
-            some.extend(ids.by_ref().take(FROM_IDS_BATCH));
-            if some.is_empty() {
-                break;
-            }
-            builder.plain(&some, &[0; FROM_IDS_BATCH][..some.len()]).expect("too many references");
-        }
-        builder.finish(Vec::new(), Vec::new())
-    }
-
     /// The block's id for each reference (P1).
     pub fn requests(&self) -> &[u32] {
         &self.requests

@@ -317,7 +317,7 @@ impl Reader {
         if self.requests > 0 {
             return Ok(());
         }
-        let (path, format) = (self.input.path().to_owned(), self.format());
+        let (path, format) = (self.input.path().to_owned(), self.format().as_str());
         Err(match self.first_bad.take() {
             Some(first) => TraceError::AllBad { path, skipped: self.skipped, format, first },
             None => TraceError::Empty { path, format },

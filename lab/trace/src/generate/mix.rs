@@ -1,25 +1,17 @@
 //! Several processes at once, each with its own references: each is an owner, with a file of its
 //! own.
 
-use super::{Random, Reference, Specification};
-
-/// A process by name, and what it references.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Process {
-    /// Name of the owner.
-    pub name: String,
-    /// What it references.
-    pub specification: Specification,
-}
+use super::random::Random;
+use super::reference::Reference;
 
 /// Processes that still have references, in turns of `burst`. The next one is drawn, or with `seed`
 /// 0 simply the next.
-pub fn references(processes: &[Process], burst: u64, seed: u64) -> impl Iterator<Item = Reference> + '_ {
-    let live: Vec<_> = processes
-        .iter()
-        .zip(0_u32..)
-        .map(|(process, number)| (number, process.specification.references().peekable()))
-        .collect();
+pub fn in_turns<I: Iterator<Item = Reference>>(
+    processes: impl Iterator<Item = I>,
+    burst: u64,
+    seed: u64,
+) -> impl Iterator<Item = Reference> {
+    let live = (0..).zip(processes.map(Iterator::peekable)).collect();
     Mix { live, burst, left: burst, turn: 0, random: (seed != 0).then(|| Random::new(seed)) }.start()
 }
 

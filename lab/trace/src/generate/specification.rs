@@ -2,9 +2,13 @@
 
 use std::str::FromStr;
 
-use super::mix::{self, Process};
+use super::mix;
 use super::parameters::{GENERATORS, Parameters};
-use super::{Permutation, Random, Reference, StackDistance, TwoPool, Zipf, phases};
+use super::random::{Permutation, Random};
+use super::reference::Reference;
+use super::stack_distance::StackDistance;
+use super::two_pool::TwoPool;
+use super::zipf::Zipf;
 use crate::{Block, Prepared, PreparedBuilder, TraceError, Unit, perhaps};
 
 /// Most references: positions in a prepared trace are `u32`, and the highest means *never*.
@@ -21,14 +25,50 @@ const DEPTH_MAX: u32 = 8;
 #[non_exhaustive]
 #[expect(missing_docs, reason = "GENERATORS describes them")]
 pub enum Generator {
-    Zipf { ids: u64, alpha: f64, shuffled: bool, seed: u64 },
-    Uniform { ids: u64, seed: u64 },
-    Loop { ids: u64 },
+    Zipf {
+        ids: u64,
+        alpha: f64,
+        shuffled: bool,
+        seed: u64,
+    },
+    Uniform {
+        ids: u64,
+        seed: u64,
+    },
+    Loop {
+        ids: u64,
+    },
     Scan,
-    TwoPool { small: u64, large: u64, seed: u64 },
-    StackDistance { ids: u32, alpha: f64, seed: u64 },
-    Phases { parts: Vec<Specification>, repeat: u64 },
-    Mix { processes: Vec<Process>, burst: u64, seed: u64 },
+    TwoPool {
+        small: u64,
+        large: u64,
+        seed: u64,
+    },
+    StackDistance {
+        ids: u32,
+        alpha: f64,
+        seed: u64,
+    },
+    /// One part after the other, and all of that `repeat` times. A random part begins with its
+    /// seed each time.
+    Phases {
+        parts: Vec<Specification>,
+        repeat: u64,
+    },
+    Mix {
+        processes: Vec<Process>,
+        burst: u64,
+        seed: u64,
+    },
+}
+
+/// A process of a mix by name, and what it references.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Process {
+    /// Name of the owner.
+    pub name: String,
+    /// What it references.
+    pub specification: Specification,
 }
 
 /// A generated trace. Its text says everything: the same text is the same trace, anywhere.
@@ -109,8 +149,15 @@ impl Specification {
                 let (mut stack, mut random) = (StackDistance::new(*ids, *alpha), Random::new(*seed));
                 Box::new((0..most).map(move |_| plain(stack.draw(&mut random))))
             }
-            Generator::Phases { parts, repeat } => Box::new(phases::references(parts, *repeat)),
-            Generator::Mix { processes, burst, seed } => Box::new(mix::references(processes, *burst, *seed)),
+            Generator::Phases { parts, repeat } => {
+                // Rounds that give no reference are not counted: repeated, they would never end.
+                let repeat = if self.requests == 0 { 0 } else { *repeat };
+                Box::new((0..repeat).flat_map(|_| parts.iter().flat_map(Specification::references)))
+            }
+            Generator::Mix { processes, burst, seed } => {
+                let references = processes.iter().map(|process| process.specification.references());
+                Box::new(mix::in_turns(references, *burst, *seed))
+            }
         }
     }
 

@@ -11,7 +11,8 @@
 //!
 //! S1  Each block is in exactly one slot; the tree counts the taken ones.
 
-use super::{Random, Zipf};
+use super::random::Random;
+use super::zipf::Zipf;
 
 /// Blocks by their stack distance.
 #[derive(Debug, Clone)]

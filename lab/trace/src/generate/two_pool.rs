@@ -4,7 +4,7 @@
 //! and the records they lead to. (O'Neil, O'Neil, Weikum, The LRU-K Page Replacement Algorithm,
 //! 1993, section 4.1: 100 and 10,000.)
 
-use super::Random;
+use super::random::Random;
 
 /// Blocks of the small pool come first in number.
 #[derive(Debug, Clone)]

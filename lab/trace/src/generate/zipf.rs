@@ -9,7 +9,7 @@
 //!   x = H^-1(u), k = x rounded: taken if u >= H(k + 0.5) - k^-alpha
 //! ```
 
-use super::Random;
+use super::random::Random;
 
 /// Ranks by Zipf's law, from 0.
 #[derive(Debug, Clone)]
