@@ -21,7 +21,7 @@ use pantler_steward::{FileId, HintError, OwnerId, PolicyName, Steward};
 use pantler_trace::{Prepared, nearest};
 use serde::{Deserialize, Serialize};
 
-use crate::processes::Hint;
+use crate::hint::Hint;
 
 /// Largest file that is read as control.
 pub const CONTROL_BYTES_MAX: usize = 1 << 20;

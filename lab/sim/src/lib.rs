@@ -27,6 +27,7 @@ mod curve;
 mod demand;
 mod engine;
 mod handles;
+mod hint;
 mod job;
 mod load;
 mod names;

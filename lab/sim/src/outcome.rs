@@ -29,11 +29,13 @@ pub struct Counts {
 impl Counts {
     /// The share of what was there, 0 when nothing was asked for.
     pub fn hit_ratio(&self) -> f64 {
-        if self.requests == 0 {
-            return 0.0;
-        }
-        (self.requests - self.misses) as f64 / self.requests as f64
+        share(self.requests - self.misses, self.requests)
     }
+}
+
+/// A count as a share of another; 0 of nothing.
+pub(crate) fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 impl Outcome {

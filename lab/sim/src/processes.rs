@@ -44,13 +44,14 @@ mod report;
 mod scene;
 mod workload;
 
+pub use crate::hint::Hint;
 pub use configuration::{CONFIGURATIONS, Configuration, UnknownConfiguration};
 pub use disk::{DISKS, DiskError, DiskModel};
 pub use layout::{Layout, Place};
 pub use lists::Lists;
 pub use machine::{MachineError, MachineOptions, run_processes};
 pub use outcome::{DiskRead, ProcessOutcome, ProcessesOutcome};
-pub use program::{Hint, Program, Step};
+pub use program::{Program, Step};
 pub use record::ProcessesRecord;
 pub use report::processes_table;
 pub use scene::Scene;

@@ -5,8 +5,9 @@ use std::str::FromStr;
 use pantler_steward::lists::Chunk;
 use pantler_trace::generate::Permutation;
 
-use super::program::{Hint, Step};
+use super::program::Step;
 use super::scene::Scene;
+use crate::hint::Hint;
 
 /// What becomes of the lists of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

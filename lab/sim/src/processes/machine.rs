@@ -21,8 +21,9 @@ use super::disk::{Disk, DiskModel, Read};
 use super::layout::Layout;
 use super::outcome::{DiskRead, ProcessesOutcome};
 use super::process::{Process, State};
-use super::program::{Hint, Step};
+use super::program::Step;
 use super::scene::Scene;
+use crate::hint::Hint;
 use crate::watch::{Stopped, Watch};
 
 /// References between two looks at whether to stop.

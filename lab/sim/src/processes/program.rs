@@ -1,7 +1,9 @@
 //! What a virtual process does: its steps, one after the other.
 
 use pantler_steward::lists::Chunk;
-use pantler_steward::{Block, FileId, PolicyName};
+use pantler_steward::{Block, FileId};
+
+use crate::hint::Hint;
 
 /// A process before it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,38 +26,6 @@ pub enum Step {
     },
     /// Says what it wants.
     Hint(Hint),
-}
-
-/// What a process can say. Under a configuration without control nothing happens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Hint {
-    /// C2: the policy of a priority.
-    Policy {
-        /// Of which.
-        priority: i32,
-        /// Which policy.
-        policy: PolicyName,
-    },
-    /// C1: the priority of a file.
-    Priority {
-        /// Of which.
-        file: FileId,
-        /// What it shall be.
-        priority: i32,
-    },
-    /// C3: the priority of some blocks until they are next referenced or replaced.
-    Temporary {
-        /// Of which file.
-        file: FileId,
-        /// The first block.
-        first: u64,
-        /// The last block.
-        last: u64,
-        /// What it shall be.
-        priority: i32,
-    },
-    /// P1: what it will read next, of any length; the rest follows when the steward has room.
-    List(Vec<Chunk>),
 }
 
 impl Program {

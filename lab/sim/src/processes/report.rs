@@ -8,6 +8,7 @@
 //! ```
 
 use super::record::ProcessesRecord;
+use crate::outcome::share;
 use crate::report::{aligned, grouped, percent};
 
 /// All runs, scene by scene in their order. Elapsed times are compared with the first of a scene.
@@ -70,10 +71,6 @@ fn lines(records: &[ProcessesRecord]) -> Vec<Vec<String>> {
         }
     }
     lines
-}
-
-fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 /// With three digits behind the point.

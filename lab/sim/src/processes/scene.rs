@@ -6,8 +6,9 @@ use pantler_steward::{Block, FileId};
 use pantler_trace::Prepared;
 
 use super::layout::Layout;
-use super::program::{Hint, Program, Step};
+use super::program::{Program, Step};
 use crate::control::{Control, owner_names};
+use crate::hint::Hint;
 
 /// Programs, their files, and what is cached when they start.
 #[derive(Clone, Debug, Default)]

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::measures::{Measure, measure};
+use crate::outcome::share;
 use crate::record::VERSION;
 use crate::sweep::Loaded;
 
@@ -34,8 +35,8 @@ pub fn localities(
     segments: usize,
 ) -> LocalityRecord {
     let trace = loaded.trace();
-    let found = measure(by, trace.requests(), trace.distinct(), segments);
-    let ratio = |count: &u64| if found.requests == 0 { 0.0 } else { *count as f64 / found.requests as f64 };
+    let found = measure(by, trace, segments);
+    let ratio = |&count: &u64| share(count, found.requests);
     LocalityRecord {
         measure: kind.to_string(),
         requests: found.requests,

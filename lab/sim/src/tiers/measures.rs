@@ -29,6 +29,8 @@
 //! Cost: one pass over the blocks for each reference. These are for traces of the paper's size, not
 //! for those of a day.
 
+use pantler_trace::{NEVER, Prepared};
+
 /// A measure of locality.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
@@ -60,15 +62,15 @@ pub struct Segments {
 }
 
 /// An endless distance, and the time of a reference that never comes.
-const ENDLESS: u32 = u32::MAX;
+const ENDLESS: u32 = NEVER;
 
-/// Orders the blocks of `requests`, dense numbers below `distinct`, by `measure` in `segments`
-/// equal parts. Fewer than 2^32 - 1 requests.
-pub fn measure(measure: Measure, requests: &[u32], distinct: u32, segments: usize) -> Segments {
+/// Orders the blocks of a trace by `measure` in `segments` equal parts.
+pub fn measure(measure: Measure, trace: &Prepared, segments: usize) -> Segments {
+    let (requests, distinct) = (trace.requests(), trace.distinct());
     let segments = segments.max(1);
     let length = (distinct as usize).div_ceil(segments).max(1);
     let reuse = reuse_distances(requests, distinct);
-    let next = next_uses(requests, distinct);
+    let next = trace.next_uses();
     let mut result = Segments {
         requests: requests.len() as u64,
         references: vec![0; segments],
@@ -109,19 +111,6 @@ fn reuse_distances(requests: &[u32], distinct: u32) -> Vec<u32> {
             distance
         })
         .collect()
-}
-
-/// For each request the time of the next one of the same block.
-fn next_uses(requests: &[u32], distinct: u32) -> Vec<u32> {
-    let mut seen = vec![ENDLESS; distinct as usize];
-    let mut next: Vec<u32> = requests
-        .iter()
-        .enumerate()
-        .rev()
-        .map(|(now, &block)| core::mem::replace(&mut seen[block as usize], now as u32))
-        .collect();
-    next.reverse();
-    next
 }
 
 /// The blocks by value.
@@ -191,7 +180,7 @@ impl Ordered {
     /// Counts what crossed the boundaries downwards, and remembers the places.
     fn count(&mut self, length: usize, movements: &mut [u64]) {
         for (at, &block) in self.list.iter().enumerate() {
-            let before = core::mem::replace(&mut self.before[block as usize], at as u32);
+            let before = std::mem::replace(&mut self.before[block as usize], at as u32);
             if before != ENDLESS && before as usize != at {
                 let (old, new) = (before as usize / length, at / length);
                 movements[old.min(new)..new].iter_mut().for_each(|count| *count += 1);

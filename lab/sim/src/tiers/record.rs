@@ -3,7 +3,8 @@
 use pantler_steward::placement::Tier;
 use serde::Serialize;
 
-use super::{Ran, Tally, TiersJob};
+use super::job::TiersJob;
+use super::tally::{Ran, Tally};
 use crate::record::About;
 use crate::sweep::Loaded;
 

@@ -10,6 +10,9 @@
 
 use pantler_steward::placement::{Client, Retrieval, Step, TIERS_MAX, Tier};
 
+use super::protocol::Protocol;
+use crate::outcome::share;
+
 /// Counts of references after the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -80,7 +83,7 @@ impl Tally {
 
     /// A count as a share of the references; 0 without references.
     pub(super) fn rate(&self, count: u64) -> f64 {
-        if self.requests == 0 { 0.0 } else { count as f64 / self.requests as f64 }
+        share(count, self.requests)
     }
 
     /// Messages between tier 1 and the tiers behind it: requests, demotions out of tier 1, and
@@ -138,7 +141,7 @@ impl Times {
 /// Drives a protocol over references and counts those after the first `warm_up`. `steps` is where
 /// the protocol writes.
 pub fn drive(
-    protocol: &mut dyn super::Protocol,
+    protocol: &mut dyn Protocol,
     references: impl Iterator<Item = (Client, u32)>,
     warm_up: u64,
     out: Tier,

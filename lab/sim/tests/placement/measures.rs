@@ -1,6 +1,7 @@
 //! Measures beside their definitions.
 
 use pantler_sim::tiers::{Measure, Segments, measure};
+use pantler_trace::Prepared;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -63,18 +64,20 @@ fn naive(kind: Measure, requests: &[u32], blocks: u32, segments: usize) -> Segme
 
 proptest! {
     #[test]
-    fn as_defined(requests in vec(0u32..9, 0..60), segments in 1usize..5) {
+    fn as_defined(ids in vec(0u64..9, 0..60), segments in 1usize..5) {
+        let trace = Prepared::from_ids(ids);
         for (name, kind) in Measure::ALL {
-            prop_assert_eq!(measure(kind, &requests, 9, segments), naive(kind, &requests, 9, segments), "{}", name);
+            let naive = naive(kind, trace.requests(), trace.distinct(), segments);
+            prop_assert_eq!(measure(kind, &trace, segments), naive, "{}", name);
         }
     }
 }
 
 #[test]
 fn what_the_paper_says_of_a_loop() {
-    let requests: Vec<u32> = (0..5_000).map(|step| step % 100).collect();
+    let trace = Prepared::from_ids((0..5_000).map(|step| step % 100));
     let warm = 4_900;
-    let seen = |kind| measure(kind, &requests, 100, 10);
+    let seen = |kind| measure(kind, &trace, 10);
     // Age puts the block that is referenced next last, and everything moves all the time.
     let rd = seen(Measure::Rd);
     assert_eq!(rd.references[9], warm);

@@ -4,8 +4,9 @@ use pantler_steward::Block;
 use pantler_steward::lists::Chunk;
 use pantler_trace::generate::Random;
 
-use crate::processes::Scene;
-use crate::processes::{Hint, Program};
+use super::super::program::Program;
+use super::super::scene::Scene;
+use crate::hint::Hint;
 
 /// The first N blocks in order, five times, then the next N, and so on (ReadN).
 fn read_n(scene: &mut Scene, name: &str, blocks: u64) {

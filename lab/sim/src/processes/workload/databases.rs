@@ -6,8 +6,9 @@ use pantler_steward::lists::Chunk;
 use pantler_steward::{Block, PolicyName};
 use pantler_trace::generate::Permutation;
 
-use crate::processes::Scene;
-use crate::processes::{Hint, Program};
+use super::super::program::Program;
+use super::super::scene::Scene;
+use crate::hint::Hint;
 
 /// Tuples of the relation.
 const TUPLES: u64 = 200_000;

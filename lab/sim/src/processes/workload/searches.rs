@@ -4,8 +4,9 @@ use pantler_steward::lists::Chunk;
 use pantler_steward::{FileId, PolicyName};
 use pantler_trace::generate::Random;
 
-use crate::processes::Scene;
-use crate::processes::{Hint, Program};
+use super::super::program::Program;
+use super::super::scene::Scene;
+use crate::hint::Hint;
 
 /// Reads one file several times, with MRU and a list for each time.
 fn again_and_again(scene: &mut Scene, name: &str, blocks: u64, times: u32, compute_ns: u64) {
