@@ -14,6 +14,7 @@ use std::hint::black_box;
 
 use pantler_policy::min::{Min, NEVER, Reference};
 use pantler_policy::{Links, Offline, Online, Spec, Visitor};
+use pantler_trace::generate::Specification;
 
 #[path = "../../../benches/environment.rs"]
 mod environment;
@@ -41,14 +42,17 @@ fn main() {
     if options.policies.is_empty() {
         options.policies = Spec::all().into_iter().map(|known| known.spec).collect();
     }
-    let requests = zipf(&options);
-    let handles = requests.iter().max().map_or(0, |max| max + 1);
+    let Options { requests, ids, alpha, .. } = options;
+    let specification = format!("zipf:requests={requests},ids={ids},alpha={alpha}");
+    let specification: Specification = specification.parse().expect("sensible numbers");
+    let trace = specification.prepare().expect("no more requests than fit");
+    let (requests, handles) = (trace.requests(), trace.distinct());
     println!("{} requests, {handles} ids, alpha {}", requests.len(), options.alpha);
     println!("{:<28} {:>9} {:>8} {:>10}", "policy", "frames", "misses", "Mreq/CPU-s");
     for spec in &options.policies {
         for frames in [handles / 100, handles / 10] {
             let run = || {
-                let visitor = Simulation { requests: &requests, handles, frames };
+                let visitor = Simulation { requests, handles, frames };
                 let (misses, seconds) = spec.with(frames, visitor);
                 (seconds, misses)
             };
@@ -139,44 +143,4 @@ fn processor_seconds() -> f64 {
     let text = fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
     let nanoseconds = text.split(' ').next().and_then(|text| text.parse::<u64>().ok());
     nanoseconds.expect("nanoseconds on a processor") as f64 * 1e-9
-}
-
-/// Dense ids in order of first use.
-fn zipf(options: &Options) -> Vec<u32> {
-    let mut sum = 0.0;
-    let cumulated: Vec<f64> = (1..=options.ids)
-        .map(|rank| {
-            sum += f64::from(rank).powf(-options.alpha);
-            sum
-        })
-        .collect();
-    // Where to begin the search, for each of as many equal parts of the sum as there are ids.
-    let parts = options.ids as usize;
-    let mut guide = Vec::with_capacity(parts + 1);
-    let mut rank = 0;
-    for part in 0..=parts {
-        while rank + 1 < parts && cumulated[rank] < sum * part as f64 / parts as f64 {
-            rank += 1;
-        }
-        guide.push(rank);
-    }
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    let mut dense = vec![u32::MAX; parts];
-    let mut next = 0;
-    let draw = |_| {
-        state ^= state >> 12;
-        state ^= state << 25;
-        state ^= state >> 27;
-        let unit = (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1u64 << 53) as f64;
-        let mut rank = guide[(unit * parts as f64) as usize];
-        while rank + 1 < parts && cumulated[rank] < unit * sum {
-            rank += 1;
-        }
-        if dense[rank] == u32::MAX {
-            dense[rank] = next;
-            next += 1;
-        }
-        dense[rank]
-    };
-    (0..options.requests).map(draw).collect()
 }

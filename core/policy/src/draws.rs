@@ -2,6 +2,19 @@
 //!
 //! S. Vigna, An experimental exploration of Marsaglia's xorshift generators, ACM TOMS 42(4), 2016.
 
+/// Spreads numbers that lie close together: SplitMix64. Each call gives the next number of a
+/// generator with this state.
+///
+/// G. L. Steele, D. Lea, C. H. Flood, Fast Splittable Pseudorandom Number Generators, OOPSLA 2014.
+#[inline]
+pub fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
 /// A generator. Equal seeds give equal draws everywhere.
 #[derive(Clone, Debug)]
 pub(crate) struct Draws {

@@ -20,6 +20,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::Handle;
+use crate::draws::split_mix;
 use crate::prefetch::prefetch;
 
 /// Counters of one handle.
@@ -62,12 +63,8 @@ impl Sketch {
 
     #[inline]
     fn hash(handle: Handle) -> u64 {
-        // Two rounds of multiply and fold (splitmix64) spread consecutive handles over blocks and
-        // counters alike.
-        let mut hash = u64::from(handle).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        hash ^ (hash >> 31)
+        // Spreads consecutive handles over blocks and counters alike.
+        split_mix(&mut u64::from(handle))
     }
 
     #[inline]

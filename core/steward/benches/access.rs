@@ -13,6 +13,7 @@ use std::time::Duration;
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pantler_steward::{Access, Block, FileId, Options, OwnerId, PolicyName, Steward};
+use pantler_trace::generate::{Random, Zipf};
 use rustix::time::{ClockId, clock_gettime};
 
 #[path = "../../../benches/environment.rs"]
@@ -56,29 +57,6 @@ impl Measurement for CpuTime {
     }
 }
 
-/// A small generator of its own: benches measure the same references on every machine.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
-    }
-
-    /// Zipf with exponent 1 by inversion of the continuous distribution: rank in `0..bound`.
-    fn zipf(&mut self, bound: u64) -> u64 {
-        let uniform = (self.next() >> 11) as f64 / (1u64 << 53) as f64;
-        ((bound as f64).powf(uniform) as u64).min(bound) - 1
-    }
-}
-
 fn block(number: u64) -> Block {
     Block::new(FileId(number / 4096), number % 4096)
 }
@@ -88,15 +66,15 @@ fn cyclic(blocks: u64) -> Vec<Block> {
 }
 
 fn uniform(blocks: u64) -> Vec<Block> {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     (0..REFERENCES).map(|_| block(random.below(blocks))).collect()
 }
 
 /// Popular blocks lie anywhere in the files, as they do on disks. `blocks` is a power of two.
 fn zipf(blocks: u64) -> Vec<Block> {
-    let mut random = Random(2);
+    let (law, mut random) = (Zipf::new(blocks, 1.0), Random::new(2));
     let scatter = |rank: u64| rank.wrapping_mul(0x9e37_79b9_7f4a_7c15) & (blocks - 1);
-    (0..REFERENCES).map(|_| block(scatter(random.zipf(blocks)))).collect()
+    (0..REFERENCES).map(|_| block(scatter(law.draw(&mut random)))).collect()
 }
 
 #[inline]

@@ -7,26 +7,15 @@ use std::collections::HashMap;
 
 use pantler_policy::{Demand, Handle, Online, PolicyName, Spec, Visitor};
 use pantler_steward::{Access, Action, Allocation, Block, FileId, Options, OwnerId, Steward};
-
-/// A generator that is quickly written down: xorshift.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound
-    }
-}
+use pantler_trace::generate::Random;
 
 fn seed() -> u64 {
-    std::env::var("PANTLER_TEST_SEED").map_or(0x9e37_79b9, |text| text.parse().expect("a number")) | 1
+    std::env::var("PANTLER_TEST_SEED").map_or(0x9e37_79b9, |text| text.parse().expect("a number"))
 }
 
 /// Loops, hot blocks and strangers, in phases.
 fn trace(length: usize) -> Vec<u64> {
-    let mut random = Random(seed());
+    let mut random = Random::new(seed());
     let reference = |at: usize| match (at / 500) % 3 {
         0 => at as u64 % 90,
         1 => random.below(40) * random.below(40) / 10,
@@ -97,7 +86,7 @@ fn alone_each_policy_is_the_one_of_the_simulator() {
 #[test]
 fn policies_that_remember_little_stay_exact_when_handles_run_out() {
     const FRAMES: u32 = 300;
-    let mut random = Random(seed());
+    let mut random = Random::new(seed());
     // The square prefers low numbers, and there are far more blocks than handles.
     let trace: Vec<u64> = (0..40_000).map(|_| random.below(120) * random.below(120)).collect();
     let mut other = Vec::new();
@@ -126,7 +115,7 @@ const REMEMBER_MORE: [&str; 3] = ["lfu-perfect", "lru-k", "lirs"];
 #[test]
 fn under_random_operations_every_policy_stays_in_order() {
     for name in PolicyName::ALL {
-        let mut random = Random(seed());
+        let mut random = Random::new(seed());
         let options = Options {
             common_policy: name.into(),
             allocation: Allocation::ALL[random.below(5) as usize],

@@ -8,6 +8,7 @@
 
 use pantler_sim::tiers::ProtocolSpec;
 use pantler_steward::placement::{Client, Sizes};
+use pantler_trace::generate::Specification;
 use rustix::time::{ClockId, clock_gettime};
 
 #[path = "../../../benches/bars.rs"]
@@ -26,26 +27,11 @@ fn cpu_seconds() -> f64 {
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }
 
-/// A number that looks drawn, the same on every machine.
-fn mixed(number: u32) -> u64 {
-    let mut mixed = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed ^ (mixed >> 31)
-}
-
-fn uniform(blocks: u64) -> Vec<u32> {
-    (0..REFERENCES).map(|at| (mixed(at) % blocks) as u32).collect()
-}
-
-/// Zipf's law with exponent 1 by inversion of the continuous distribution, ranks spread over the
-/// blocks.
-fn zipf(bits: u32) -> Vec<u32> {
-    let draw = |at| {
-        let uniform = (mixed(at) >> 11) as f64 / (1u64 << 53) as f64;
-        let rank = f64::from(1u32 << bits).powf(uniform) as u32;
-        rank.wrapping_mul(0x9e37_79b1) & ((1 << bits) - 1)
-    };
-    (0..REFERENCES).map(draw).collect()
+/// What a generator gives, as numbers of blocks.
+fn generated(generator: &str) -> Vec<u32> {
+    let text = format!("{generator},requests={REFERENCES}");
+    let specification: Specification = text.parse().expect("a generator");
+    specification.references().map(|reference| reference.block as u32).collect()
 }
 
 fn main() -> Result<(), bars::Missed> {
@@ -53,10 +39,10 @@ fn main() -> Result<(), bars::Missed> {
     println!("{}", environment::line(None));
     let sizes = Sizes::new(&[333_334, 333_333, 333_333]).expect("sane sizes");
     let traces = [
-        ("uniform over 1 million", uniform(1_000_000)),
-        ("uniform over 2 million", uniform(2_000_000)),
-        ("Zipf over 4 million", zipf(22)),
-        ("loop over 1.2 million", (0..REFERENCES).map(|at| at % 1_200_000).collect()),
+        ("uniform over 1 million", generated("uniform:ids=1000000")),
+        ("uniform over 2 million", generated("uniform:ids=2000000")),
+        ("Zipf over 4 million", generated("zipf:ids=4194304,order=shuffled")),
+        ("loop over 1.2 million", generated("loop:ids=1200000")),
     ];
     for (name, references) in &traces {
         for protocol in ["ulc", "ulc-request-order", "uni-lru", "ind-lru"] {

@@ -10,6 +10,7 @@
 
 use pantler_sim::{Control, Footprint, LruCurve, Sharing, Sizes, Watch, share, simulate};
 use pantler_steward::Allocation;
+use pantler_trace::generate::Specification;
 use pantler_trace::{Block, Prepared, PreparedBuilder, Unit};
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ fn main() {
     let word = |index: usize, default: &str| words.get(index).cloned().unwrap_or(default.to_owned());
     let length: usize = word(2, "20000000").parse().expect("a number of references");
     let alpha: f64 = word(3, "1").parse().expect("an exponent");
-    let trace = zipf(length, 1_000_000, alpha);
+    let trace = zipf(length, alpha);
     let footprint = Footprint { blocks: trace.distinct(), block_bytes: None };
     let sizes: Sizes = word(1, "1%,10%").parse().expect("sizes");
     let per_second = |time: Duration| length as f64 / time.as_secs_f64() / 1e6;
@@ -46,7 +47,7 @@ fn main() {
 
 /// The same law for two owners, one of which asks for every fourth block.
 fn allocations(length: usize, alpha: f64, sizes: &Sizes) {
-    let plain = zipf(length, 1_000_000, alpha);
+    let plain = zipf(length, alpha);
     let mut builder = PreparedBuilder::new(Unit::Object);
     builder.reserve(length);
     for &id in plain.requests() {
@@ -106,21 +107,9 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Ids by Zipf's law, shuffled over the space of ids, drawn by a table of the distribution.
-fn zipf(length: usize, ids: usize, alpha: f64) -> Prepared {
-    let mut sum = 0.0;
-    let weights = (1..=ids).map(|rank| {
-        sum += (rank as f64).powf(-alpha);
-        sum
-    });
-    let weights: Vec<f64> = weights.collect();
-    let mut state = 1_u64;
-    let draw = |_| {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let share = ((mixed ^ mixed >> 31) >> 11) as f64 / (1_u64 << 53) as f64;
-        weights.partition_point(|&weight| weight < share * sum) as u64
-    };
-    Prepared::from_ids((0..length).map(draw))
+/// Ids by Zipf's law, shuffled over the space of ids.
+fn zipf(length: usize, alpha: f64) -> Prepared {
+    let text = format!("zipf:ids=1000000,requests={length},alpha={alpha},order=shuffled");
+    let specification: Specification = text.parse().expect("sensible numbers");
+    specification.prepare().expect("no more references than fit")
 }

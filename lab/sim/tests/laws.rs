@@ -7,6 +7,7 @@ use pantler_sim::{
 use pantler_steward::{
     Access, Allocation, Block, Counters, FileId, Options, OwnerId, PolicyName, Revocation, Steward,
 };
+use pantler_trace::generate::Random;
 use pantler_trace::{Prepared, PreparedBuilder, Unit};
 use proptest::prelude::*;
 use std::num::NonZeroUsize;
@@ -17,12 +18,8 @@ fn misses(trace: &Prepared, policy: &str, frames: u32) -> u64 {
 
 /// Numbers without a pattern, the same each time.
 fn draws(seed: u64) -> impl Iterator<Item = u64> {
-    let mut state = seed;
-    std::iter::from_fn(move || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        Some((mixed ^ mixed >> 27) >> 11)
-    })
+    let mut random = Random::new(seed);
+    std::iter::from_fn(move || Some(random.bits() >> 11))
 }
 
 /// Mostly a few hot blocks, with loops and scans in between.

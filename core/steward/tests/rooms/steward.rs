@@ -74,7 +74,7 @@ fn the_end_of_a_file_is_learnt() {
             rooms.steward.failed(block);
         }
     }
-    assert_eq!(touch(&mut rooms, block(1)), []);
+    assert!(touch(&mut rooms, block(1)).is_empty());
     // The file grows.
     assert_eq!(touch(&mut rooms, block(2)), [3]);
 }

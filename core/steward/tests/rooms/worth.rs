@@ -6,24 +6,9 @@
 use pantler_policy::PolicyName;
 use pantler_steward::lists::Prefetched;
 use pantler_steward::{Block, FileId, Lookahead};
+use pantler_trace::generate::Random;
 
 use crate::rooms::{RoomOptions, Rooms};
-
-/// SplitMix64 (G. L. Steele, D. Lea, C. H. Flood, OOPSLA 2014).
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn fraction(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
 
 const BLOCKS: u64 = 75_514;
 
@@ -31,15 +16,15 @@ const BLOCKS: u64 = 75_514;
 /// fraction `b` of the blocks, P(block ≤ i) = (i/N)^(ln a / ln b). Blocks are numbered by rank as
 /// in the paper, or shuffled.
 fn zipf(a: f64, b: f64, shuffled: bool) -> Vec<u64> {
-    let mut numbers = Numbers(2000);
+    let mut numbers = Random::new(2000);
     let mut names: Vec<u64> = (0..BLOCKS).collect();
     if shuffled {
         for last in (1..BLOCKS).rev() {
-            names.swap(last as usize, (numbers.next() % (last + 1)) as usize);
+            names.swap(last as usize, numbers.below(last + 1) as usize);
         }
     }
     let exponent = b.ln() / a.ln();
-    let rank = |numbers: &mut Numbers| (numbers.fraction().powf(exponent) * BLOCKS as f64) as u64;
+    let rank = |numbers: &mut Random| (numbers.unit().powf(exponent) * BLOCKS as f64) as u64;
     (0..500_000).map(|_| names[rank(&mut numbers).min(BLOCKS - 1) as usize]).collect()
 }
 

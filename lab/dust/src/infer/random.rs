@@ -1,7 +1,8 @@
 //! A small generator of pseudo-random numbers, so that a run is a function of its seed.
 //!
-//! SplitMix64: one addition and three mixing steps, every 64-bit number once per period.
-//! Source: Steele, Lea, Flood, *Fast Splittable Pseudorandom Number Generators*, OOPSLA 2014.
+//! The generator is the policies' [`split_mix`].
+
+use pantler_policy::split_mix;
 
 /// A stream of pseudo-random numbers.
 #[derive(Clone, Debug)]
@@ -21,11 +22,7 @@ impl Random {
     /// 64 random bits.
     #[inline]
     pub fn word(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        split_mix(&mut self.0)
     }
 
     /// Uniform in `[0, 1)`.

@@ -1,6 +1,6 @@
 //! What clients draw from random numbers.
 
-use pantler_trace::generate::{Permutation, Random};
+use pantler_trace::generate::{Permutation, Random, Zipf};
 
 /// With mean 0 and deviation 1 (Box and Muller).
 pub fn normal(random: &mut Random) -> f64 {
@@ -16,8 +16,7 @@ pub fn gap(random: &mut Random, rate: f64) -> f64 {
 /// Which file is asked for next.
 #[derive(Debug, Clone)]
 pub struct Popularity {
-    /// Cumulated weights by rank.
-    weights: Vec<f64>,
+    law: Zipf,
     /// The file of each rank.
     files: Vec<u32>,
 }
@@ -25,15 +24,10 @@ pub struct Popularity {
 impl Popularity {
     /// Of `files` files; the seed says which are popular.
     pub fn new(files: u32, zipf: f64, seed: u64) -> Self {
-        let mut sum = 0.0;
-        let weights = (1..=files).map(|rank| {
-            sum += f64::from(rank).powf(-zipf);
-            sum
-        });
-        let weights = weights.collect();
+        let law = Zipf::new(files.into(), zipf);
         let order = Permutation::new(files.into(), seed ^ 0x7a69_7066);
         let files = (0..u64::from(files)).map(|rank| order.at(rank) as u32).collect();
-        Self { weights, files }
+        Self { law, files }
     }
 
     /// The files, the most popular one first.
@@ -43,9 +37,7 @@ impl Popularity {
 
     /// Draws one.
     pub fn draw(&self, random: &mut Random) -> u32 {
-        let point = random.unit() * self.weights.last().copied().unwrap_or(0.0);
-        let rank = self.weights.partition_point(|weight| *weight <= point);
-        self.files[rank.min(self.files.len() - 1)]
+        self.files[self.law.draw(random) as usize]
     }
 }
 
