@@ -1,4 +1,4 @@
-//! Where a host in the background writes its log: its standard error has no reader.
+//! What is logged, and where a host in the background writes it: its standard error has no reader.
 //!
 //! ```text
 //!   4711.log      what was said last, at most LOG_BYTES_MAX
@@ -11,15 +11,16 @@
 use anyhow::Result;
 use pantler_control::{ControlError, runtime};
 use std::ffi::OsString;
-use std::fmt;
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
-use tracing_subscriber::layer::Context;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::{Context, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Size at which a log begins anew.
 const LOG_BYTES_MAX: u64 = 1 << 20;
@@ -115,37 +116,40 @@ fn clean(folder: &Path) {
     }
 }
 
+/// The variable that says what is logged: a level, or TARGET=LEVEL,...
+const VARIABLE: &str = "PANTLER_LOG";
+
+/// Logs go to standard error.
+pub fn to_stderr(verbose: u8, with_time: bool) -> Result<()> {
+    let level = ["warn", "info", "trace"][usize::from(verbose.min(2))];
+    let words = std::env::var_os(VARIABLE).unwrap_or_else(|| level.into());
+    let refuse = |why: &dyn Display| {
+        let text = format!("{VARIABLE} {words:?}: expected a level, or TARGET=LEVEL,... ({why})");
+        ControlError::invalid(text)
+    };
+    let text = words.to_str().ok_or_else(|| refuse(&"not UTF-8"))?;
+    let filter: Targets = text.parse().map_err(|error| refuse(&error))?;
+    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_target(false).with_ansi(false);
+    let lines = if with_time { lines.boxed() } else { lines.without_time().boxed() };
+    tracing_subscriber::registry().with(lines).with(filter).with(WithoutLateReplies).init();
+    Ok(())
+}
+
 /// Leaves out that a reply had no request any more: a program that is interrupted while it waits
 /// takes its request back, so that says nothing about the mount.
-pub struct WithoutLateReplies;
+struct WithoutLateReplies;
 
 impl<S: Subscriber> Layer<S> for WithoutLateReplies {
     fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
         // Events of crates that use `log` have that target.
-        if *event.metadata().level() != Level::ERROR || event.metadata().target() != "log" {
-            return true;
-        }
-        let mut message = Message::default();
-        event.record(&mut message);
-        !is_late_reply(&message.0)
+        let is_foreign = *event.metadata().level() == Level::ERROR && event.metadata().target() == "log";
+        !(is_foreign && is_late_reply(&format!("{event:?}")))
     }
 }
 
-/// What an event says.
-#[derive(Default)]
-struct Message(String);
-
-impl Visit for Message {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if field.name() == "message" {
-            self.0 = format!("{value:?}");
-        }
-    }
-}
-
-fn is_late_reply(message: &str) -> bool {
+fn is_late_reply(event: &str) -> bool {
     let enoent = io::Error::from_raw_os_error(rustix::io::Errno::NOENT.raw_os_error());
-    message.strip_prefix("Failed to send FUSE reply: ").is_some_and(|why| why == enoent.to_string())
+    event.contains(&format!("Failed to send FUSE reply: {enoent}"))
 }
 
 #[cfg(test)]

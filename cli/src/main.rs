@@ -2,12 +2,7 @@
 #![forbid(unsafe_code)]
 
 use clap::Parser;
-use pantler_control::ControlError;
-use std::fmt::Display;
 use std::process::ExitCode;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
 
 mod args;
 mod ask;
@@ -54,10 +49,7 @@ fn main() -> ExitCode {
     // What stands in a file for long needs the time.
     let is_kept =
         matches!(&arguments.command, Command::Mount(mount) if mount.detached || mount.log.is_some());
-    if let Err(error) = log_to_stderr(arguments.verbose, is_kept) {
-        return failure::report(&error);
-    }
-    match dispatch(&arguments) {
+    match log::to_stderr(arguments.verbose, is_kept).and_then(|()| dispatch(&arguments)) {
         Ok(status) => ExitCode::from(status),
         Err(error) => failure::report(&error),
     }
@@ -86,30 +78,4 @@ fn dispatch(arguments: &Arguments) -> anyhow::Result<u8> {
         Command::Stage(stage) => stage::stage(stage)?,
     }
     Ok(0)
-}
-
-/// The variable that says what is logged.
-const LOG: &str = "PANTLER_LOG";
-
-/// Logs go to standard error. `PANTLER_LOG` takes the filter words of tracing.
-fn log_to_stderr(verbose: u8, with_time: bool) -> anyhow::Result<()> {
-    let level = ["warn", "info", "trace"][usize::from(verbose.min(2))];
-    let words = std::env::var_os(LOG).unwrap_or_else(|| level.into());
-    let refuse = |why: &dyn Display| {
-        let text = format!("{LOG} {words:?}: expected a level, or TARGET=LEVEL,... ({why})");
-        ControlError::invalid(text)
-    };
-    let text = words.to_str().ok_or_else(|| refuse(&"not UTF-8"))?;
-    let filter = EnvFilter::builder().parse(text).map_err(|error| refuse(&error))?;
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_target(false)
-        .with_ansi(false);
-    if with_time {
-        lines.finish().with(log::WithoutLateReplies).init()
-    } else {
-        lines.without_time().finish().with(log::WithoutLateReplies).init()
-    }
-    Ok(())
 }
