@@ -5,12 +5,11 @@ use pantler_control::server::{Host, Launcher, Server};
 use pantler_control::{Body, ControlError, Speaker, runtime};
 use pantler_mount::Mounted;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::mounting::{self, Wish};
+use crate::mounting::{self, Mount};
 
 /// How often the daemon looks whether its mounts are still there.
 const LOOK: Duration = Duration::from_millis(100);
@@ -27,19 +26,13 @@ struct Mounts {
 }
 
 impl Launcher for Mounts {
-    fn launch(
-        &self,
-        speaker: &Speaker,
-        launch: &serde_json::Value,
-        _: Option<OwnedFd>,
-    ) -> Result<Arc<dyn Body>, ControlError> {
+    fn launch(&self, speaker: &Speaker, launch: serde_json::Value) -> Result<Arc<dyn Body>, ControlError> {
         // The daemon reaches everything it may reach itself: only its own user decides what it
         // mounts where.
         speaker.check_speaks_for(rustix::process::geteuid().as_raw())?;
-        let wish = launch.get("mount").ok_or_else(|| ControlError::invalid("launch: expected a mount"))?;
-        let wish: Wish = serde_json::from_value(wish.clone())
+        let mount: Mount = serde_json::from_value(launch)
             .map_err(|error| ControlError::invalid(format!("launch: {error}")))?;
-        let mounted = wish.mount()?;
+        let mounted = mount.mount()?;
         let body = mounted.body();
         let hosted = Hosted { mounted, body: Arc::clone(&body) };
         self.mounted.lock().unwrap_or_else(PoisonError::into_inner).push(hosted);

@@ -81,20 +81,24 @@ fn findings() -> Vec<Finding> {
 /// Since which version mounts and steering have all that they can use; each feature says its own.
 const EVERYTHING: Version = Version(6, 13);
 
+impl Finding {
+    /// What the part can do without, of any kernel.
+    fn new(part: &'static str, feature: &str, present: bool, detail: String, remedy: &str) -> Finding {
+        let (feature, remedy) = (feature.to_owned(), Some(remedy.to_owned()));
+        Finding { feature, part, needed: false, present, detail, since: None, remedy }
+    }
+
+    fn since(self, version: Version) -> Finding {
+        Finding { since: Some(version.to_string()), ..self }
+    }
+}
+
 fn kernel(running: &Kernel) -> Finding {
     let is_enough = running.has(EVERYTHING);
-    Finding {
-        feature: "kernel".into(),
-        part: "all",
-        needed: false,
-        present: is_enough,
-        detail: format!(
-            "{running} is {} Linux {EVERYTHING}, which has everything",
-            if is_enough { "at least" } else { "older than" }
-        ),
-        since: Some(EVERYTHING.to_string()),
-        remedy: Some("what is lost is said below; a newer kernel brings it".into()),
-    }
+    let than = if is_enough { "at least" } else { "older than" };
+    let detail = format!("{running} is {than} Linux {EVERYTHING}, which has everything");
+    let remedy = "what is lost is said below; a newer kernel brings it";
+    Finding::new("all", "kernel", is_enough, detail, remedy).since(EVERYTHING)
 }
 
 fn beneath(running: &Kernel) -> Finding {
@@ -103,54 +107,31 @@ fn beneath(running: &Kernel) -> Finding {
     let resolve = rustix::fs::ResolveFlags::BENEATH;
     let opened = rustix::fs::openat2(rustix::fs::CWD, ".", flags, rustix::fs::Mode::empty(), resolve);
     let present = opened.as_ref().err() != Some(&rustix::io::Errno::NOSYS);
-    Finding {
-        feature: "openat2".into(),
-        part: "mount",
-        needed: true,
-        present,
-        detail: format!("{running} {} it", if present { "has" } else { "does not have" }),
-        since: Some("5.6".into()),
-        remedy: Some("run Linux 5.6 or newer; in a container let its system call filter pass openat2".into()),
-    }
+    let detail = format!("{running} {} it", if present { "has" } else { "does not have" });
+    let remedy = "run Linux 5.6 or newer; in a container let its system call filter pass openat2";
+    let finding = Finding::new("mount", "openat2", present, detail, remedy).since(Version(5, 6));
+    Finding { needed: true, ..finding }
 }
 
 fn fine_times(running: &Kernel) -> Finding {
     let since = Version(6, 13);
-    Finding {
-        feature: "fine time stamps".into(),
-        part: "mount",
-        needed: false,
-        present: running.has(since),
-        detail: format!("{running}, and they came with {since}"),
-        since: Some(since.to_string()),
-        remedy: Some(
-            "without them a file is not believed unchanged for 20 ms: run Linux 6.13 or newer".into(),
-        ),
-    }
+    let detail = format!("{running}, and they came with {since}");
+    let remedy = "without them a file is not believed unchanged for 20 ms: run Linux 6.13 or newer";
+    Finding::new("mount", "fine time stamps", running.has(since), detail, remedy).since(since)
 }
 
 /// Whether mounts of users can let others in. Root's can.
 fn for_others() -> Finding {
     const PATH: &str = "/etc/fuse.conf";
     let is_root = rustix::process::geteuid().is_root();
-    let text = std::fs::read_to_string(PATH);
-    let (present, detail) = match &text {
+    let (present, detail) = match std::fs::read_to_string(PATH) {
         _ if is_root => (true, "root needs no leave to let other users in".into()),
-        Ok(text) if allows_others(text) => (true, format!("{PATH} allows --allow-other")),
+        Ok(text) if allows_others(&text) => (true, format!("{PATH} allows --allow-other")),
         Ok(_) => (false, format!("{PATH} does not have it: your mounts are for you alone")),
         Err(error) => (false, format!("{PATH}: {error}: your mounts are for you alone")),
     };
-    Finding {
-        feature: "user_allow_other".into(),
-        part: "mount",
-        needed: false,
-        present,
-        detail,
-        since: None,
-        remedy: Some(
-            "for --allow-other put a line user_allow_other into /etc/fuse.conf, or mount as root".into(),
-        ),
-    }
+    let remedy = "for --allow-other put a line user_allow_other into /etc/fuse.conf, or mount as root";
+    Finding::new("mount", "user_allow_other", present, detail, remedy)
 }
 
 /// As `fusermount3` reads its configuration: a line of its own, without a comment.
@@ -159,95 +140,53 @@ fn allows_others(text: &str) -> bool {
 }
 
 fn steer(check: pantler_steer::Check) -> Finding {
-    Finding {
-        feature: check.name.to_owned(),
-        part: "steer",
-        needed: check.needed,
-        present: check.present,
-        detail: check.detail,
-        since: check.since.map(|since| since.to_string()),
-        remedy: Some(check.remedy.to_owned()),
-    }
+    let finding = Finding::new("steer", check.name, check.present, check.detail, check.remedy);
+    Finding { needed: check.needed, since: check.since.map(|since| since.to_string()), ..finding }
 }
 
 fn fuse_device() -> Finding {
-    let opened = pantler_mount::device::open();
-    let remedy = opened.as_ref().err().map(pantler_mount::device::remedy);
-    Finding {
-        feature: "FUSE".into(),
-        part: "mount",
-        needed: true,
-        present: opened.is_ok(),
-        detail: opened
-            .map_or_else(|error| format!("/dev/fuse: {error}"), |_| "/dev/fuse can be opened".into()),
-        since: None,
-        remedy: remedy.map(Into::into),
-    }
+    let (present, detail, remedy) = match pantler_mount::device::open() {
+        Ok(_) => (true, "/dev/fuse can be opened".into(), ""),
+        Err(error) => (false, format!("/dev/fuse: {error}"), pantler_mount::device::remedy(&error)),
+    };
+    Finding { needed: true, ..Finding::new("mount", "FUSE", present, detail, remedy) }
 }
 
 /// What a mount would take of the memory that limits leave.
 fn memory() -> Finding {
     let limit = Limit::here();
     let cache = pantler_mount::default_cache_bytes(&limit) >> 20;
-    Finding {
-        feature: "memory".into(),
-        part: "mount",
-        needed: false,
-        present: limit.group.is_none(),
-        detail: format!("of the {limit}, a mount takes {cache} MiB for its cache without --cache"),
-        since: None,
-        remedy: Some("for larger caches raise the limit of the group, or mount from outside of it".into()),
-    }
+    let detail = format!("of the {limit}, a mount takes {cache} MiB for its cache without --cache");
+    let remedy = "for larger caches raise the limit of the group, or mount from outside of it";
+    Finding::new("mount", "memory", limit.group.is_none(), detail, remedy)
 }
 
 /// Only mounts without privileges go through the helper.
 fn fuse_helper() -> Finding {
     let found = program::find("fusermount3".as_ref(), std::env::var_os("PATH").as_deref());
-    Finding {
-        feature: "fusermount3".into(),
-        part: "mount",
-        needed: !rustix::process::geteuid().is_root(),
-        present: found.is_ok(),
-        detail: found.map_or("not in PATH".into(), |path| path.display().to_string()),
-        since: None,
-        remedy: Some("install the package fuse3".into()),
-    }
+    let present = found.is_ok();
+    let detail = found.map_or("not in PATH".into(), |path| path.display().to_string());
+    let finding = Finding::new("mount", "fusermount3", present, detail, "install the package fuse3");
+    Finding { needed: !rustix::process::geteuid().is_root(), ..finding }
 }
 
 fn control() -> Finding {
     let folder = pantler_control::runtime::own_folder();
     let daemon = pantler_control::client::Client::daemon();
-    Finding {
-        feature: "daemon".into(),
-        part: "control",
-        needed: false,
-        present: daemon.is_some(),
-        detail: match daemon {
-            Some(client) => format!("listens at {}", client.path().display()),
-            None => format!("none; commands host themselves in {}", folder.display()),
-        },
-        since: None,
-        remedy: Some("start pantler daemon, if mounts shall share one host".into()),
-    }
+    let detail = match &daemon {
+        Some(client) => format!("listens at {}", client.path().display()),
+        None => format!("none; commands host themselves in {}", folder.display()),
+    };
+    let remedy = "start pantler daemon, if mounts shall share one host";
+    Finding::new("control", "daemon", daemon.is_some(), detail, remedy)
 }
 
 fn group() -> Finding {
     let text = std::fs::read_to_string("/etc/group").unwrap_or_default();
     let present = text.lines().any(|line| line.starts_with("pantler:"));
-    Finding {
-        feature: "group pantler".into(),
-        part: "control",
-        needed: false,
-        present,
-        detail: if present {
-            "its members may speak to root's hosts"
-        } else {
-            "only root speaks to root's hosts"
-        }
-        .into(),
-        since: None,
-        remedy: Some("groupadd --system pantler, and usermod --append --groups pantler USER".into()),
-    }
+    let speakers = if present { "its members may speak" } else { "only root speaks" };
+    let remedy = "groupadd --system pantler, and usermod --append --groups pantler USER";
+    Finding::new("control", "group pantler", present, format!("{speakers} to root's hosts"), remedy)
 }
 
 #[cfg(test)]

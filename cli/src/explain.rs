@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use clap::Args;
-use pantler_control::client::unexpected;
+use pantler_control::client::{open_to_name, unexpected};
 use pantler_control::wire::{Answer, Request};
 use pantler_control::{BodyKind, FileExplanation};
 use std::cmp::Reverse;
@@ -10,33 +10,34 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use crate::ask::{self, Found};
+use crate::bodies::{self, Found};
 use crate::output;
-use crate::values;
+
+/// Decisions that a mount or run remembers.
+pub const DECISIONS_KEPT: u32 = 4096;
+/// The last decisions in the text; `--json` has all.
+const DECISIONS_SHOWN: usize = 10;
 
 #[derive(Debug, Args)]
 pub struct Explain {
     /// The file
     file: PathBuf,
-    /// Show this many of the last decisions; all of them with `all`
-    #[arg(long, value_name = "COUNT|all", default_value = "10", value_parser = values::last)]
-    last: usize,
     /// Mount point or run to ask; without it all that could know the file
     #[arg(long, value_name = "MOUNT|RUN")]
     on: Option<String>,
-    /// One JSON object per line
+    /// One JSON object per line, with all decisions that are remembered
     #[arg(long)]
     json: bool,
 }
 
 /// Asks the mount that holds the file, or every run that could know it.
 pub fn explain(arguments: &Explain) -> Result<()> {
-    let file = ask::file(&arguments.file)?;
+    let file = open_to_name(&arguments.file)?;
     let bodies: Vec<Found> = match &arguments.on {
-        Some(on) => vec![ask::named(on)?],
-        None => match ask::meant(Some(&arguments.file)) {
+        Some(on) => vec![bodies::named(on)?],
+        None => match bodies::meant(Some(&arguments.file)) {
             Ok(body) => vec![body],
-            Err(_) => ask::all().into_iter().filter(|body| body.info.kind == BodyKind::Steer).collect(),
+            Err(_) => bodies::all().into_iter().filter(|body| body.info.kind == BodyKind::Steer).collect(),
         },
     };
     if bodies.is_empty() {
@@ -46,7 +47,7 @@ pub fn explain(arguments: &Explain) -> Result<()> {
         let request = Request::Explain { on: body.info.name.clone(), path: arguments.file.clone() };
         match body.ask(&request, Some(&file))? {
             Answer::Explanation(story) if arguments.json => output::json("explain", &story)?,
-            Answer::Explanation(story) => output::text(&sentences(&story, arguments.last))?,
+            Answer::Explanation(story) => output::text(&sentences(&story))?,
             other => return Err(unexpected(&other).into()),
         }
     }
@@ -55,7 +56,7 @@ pub fn explain(arguments: &Explain) -> Result<()> {
 
 /// A page about a file: what is cached, for which owner, how often which rule decided, and the last
 /// decisions.
-fn sentences(story: &FileExplanation, last: usize) -> String {
+fn sentences(story: &FileExplanation) -> String {
     let mut text = format!(
         "{} on {}: {} of {} blocks of {} bytes cached\n  priority {}, policy {}\n",
         story.path.display(),
@@ -75,7 +76,7 @@ fn sentences(story: &FileExplanation, last: usize) -> String {
     for (rule, count) in by_rule(story) {
         let _ = writeln!(text, "  {count} decisions by {rule}");
     }
-    let hidden = story.decisions.len().saturating_sub(last);
+    let hidden = story.decisions.len().saturating_sub(DECISIONS_SHOWN);
     if hidden > 0 {
         let _ = writeln!(
             text,
@@ -120,17 +121,7 @@ mod tests {
             text: "lost to block 7".to_owned(),
         };
         let story = FileExplanation {
-            body: BodyInfo {
-                name: "job".into(),
-                kind: BodyKind::Steer,
-                mount_point: None,
-                origin: None,
-                uid: 0,
-                pid: 1,
-                capacity_blocks: 1000,
-                block_bytes: 4096,
-                allocation: "lru-sp".into(),
-            },
+            body: BodyInfo { name: "job".into(), block_bytes: 4096, ..BodyInfo::default() },
             path: "/data/file".into(),
             blocks: 5000,
             cached_blocks: 900,
@@ -139,7 +130,7 @@ mod tests {
             policy: PolicyName::Mru,
             decisions: (0..4000).map(decision).collect(),
         };
-        let page = sentences(&story, 10);
+        let page = sentences(&story);
         assert!(page.lines().count() <= 20, "{page}");
         for line in
             ["  3000 decisions by replaced\n  1000 decisions by overruled\n", "the last 10 of 4000", "#3999 "]
@@ -147,6 +138,5 @@ mod tests {
             assert!(page.contains(line), "{line:?} is not in {page}");
         }
         assert!(!page.contains("#3989 "));
-        assert_eq!(sentences(&story, usize::MAX).lines().count(), 4000 + 5);
     }
 }

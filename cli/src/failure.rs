@@ -12,7 +12,8 @@ pub const FAILED: u8 = 1;
 pub const USAGE: u8 = 2;
 
 /// The words make no sense: what is wrong, and what is expected.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct Usage(pub String);
 
 impl Usage {
@@ -22,25 +23,10 @@ impl Usage {
     }
 }
 
-impl std::fmt::Display for Usage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
-
 /// The end came by a signal of this number.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("stopped by signal {0}")]
 pub struct Stopped(pub usize);
-
-impl std::fmt::Display for Stopped {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "stopped by signal {}", self.0)
-    }
-}
-
-impl std::error::Error for Stopped {}
 
 /// The exit status an error stands for. Bodies' errors reach the command as [`ControlError`].
 pub fn exit_status(error: &anyhow::Error) -> u8 {

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use pantler_control::client::unexpected;
+use pantler_control::client::{open_to_name, unexpected};
 use pantler_control::wire::{Answer, Request};
 use pantler_control::{self as control, ControlError, HintAnswer};
 use pantler_control::{OwnerSelector, PolicyName};
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use crate::named::named;
 use crate::values;
-use crate::{ask, output};
+use crate::{bodies, output};
 
 /// Say which blocks matter.
 ///
@@ -109,10 +109,10 @@ pub fn hint(arguments: &Hint) -> Result<()> {
     };
     let hint = words(&arguments.what);
     hint.check()?;
-    let file = hint.path().map(|path| ask::file(path)).transpose()?;
+    let file = hint.path().map(|path| open_to_name(path)).transpose()?;
     let mut body = match &arguments.on {
-        Some(on) => ask::named(on)?,
-        None => ask::meant(hint.path().map(|path| path.as_path()))?,
+        Some(on) => bodies::named(on)?,
+        None => bodies::meant(hint.path().map(|path| path.as_path()))?,
     };
     let on = body.info.name.clone();
     match body.ask(&Request::Hint { on: on.clone(), owner, hint }, file.as_ref())? {

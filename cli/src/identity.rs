@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
+use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::Command;
@@ -55,19 +56,9 @@ impl Identity {
 
     /// Reads a file with the rights of the user the program runs as, not with ours.
     pub fn read_file(&self, path: &std::path::Path, bytes_max: u64) -> std::io::Result<String> {
-        let read = || {
-            use std::io::Read;
-            // A fifo would wait for its writer.
-            let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-            let file = fs::File::options().read(true).custom_flags(nonblock).open(path)?;
-            if !file.metadata()?.is_file() {
-                return Err(std::io::Error::other("not a regular file"));
-            }
-            let mut text = String::new();
-            file.take(bytes_max).read_to_string(&mut text)?;
-            Ok(text)
-        };
-        self.with_rights(read)
+        let mut text = String::new();
+        self.open_to_read(path)?.take(bytes_max).read_to_string(&mut text)?;
+        Ok(text)
     }
 
     /// The paths of what is in a folder, seen with the rights of the user the program runs as, not
@@ -80,6 +71,7 @@ impl Identity {
     /// ours.
     pub fn open_to_read(&self, path: &std::path::Path) -> std::io::Result<fs::File> {
         self.with_rights(|| {
+            // A fifo would wait for its writer.
             let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
             let file = fs::File::options().read(true).custom_flags(nonblock).open(path)?;
             match file.metadata()?.is_file() {

@@ -116,7 +116,8 @@ fn clean(folder: &Path) {
     }
 }
 
-/// The variable that says what is logged: a level, or TARGET=LEVEL,...
+/// The variable that says what is logged: a level, or TARGET=LEVEL,...; why no more:
+/// docs/decisions/0096-fewer-options-and-a-smaller-binary.md.
 const VARIABLE: &str = "PANTLER_LOG";
 
 /// Logs go to standard error.

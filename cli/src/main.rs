@@ -4,16 +4,15 @@
 use clap::Parser;
 use std::process::ExitCode;
 
+mod access_list;
 mod args;
-mod ask;
+mod bodies;
 mod children;
-mod closing;
 mod daemon;
 mod doctor;
 mod dust;
 mod explain;
 mod failure;
-mod foretell;
 mod hint;
 mod identity;
 mod log;
@@ -30,6 +29,7 @@ mod sim;
 mod stage;
 mod stat;
 mod steering;
+mod summary;
 mod tier;
 mod trace;
 mod values;
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     // What stands in a file for long needs the time.
     let is_kept =
         matches!(&arguments.command, Command::Mount(mount) if mount.detached || mount.log.is_some());
-    match log::to_stderr(arguments.verbose, is_kept).and_then(|()| dispatch(&arguments)) {
+    match log::to_stderr(arguments.verbose, is_kept).and_then(|()| dispatch(arguments.command)) {
         Ok(status) => ExitCode::from(status),
         Err(error) => failure::report(&error),
     }
@@ -57,25 +57,25 @@ fn main() -> ExitCode {
 
 /// Carries out a command. Most end with 0; `run` ends with the program's status, `mount` with its
 /// host's, `doctor` with 3 when something is missing.
-fn dispatch(arguments: &Arguments) -> anyhow::Result<u8> {
-    match &arguments.command {
-        Command::Run(run) => return run::run(run),
-        Command::Doctor(doctor) => return doctor::doctor(doctor),
-        Command::Mount(mount) => return mount::mount(mount),
-        Command::Sim(words) => return sim::sim(words),
-        Command::Umount(umount) => mount::umount(umount)?,
-        Command::Hint(hint) => hint::hint(hint)?,
-        Command::Prefetch(words) => prefetch::prefetch(words)?,
-        Command::Stat(stat) => stat::stat(stat)?,
-        Command::Explain(explain) => explain::explain(explain)?,
-        Command::Trace(words) => trace::trace(words)?,
-        Command::Dust(words) => dust::dust(words)?,
-        Command::Web(words) => web::web(words)?,
-        Command::Tier(words) => tier::tier(words)?,
+fn dispatch(command: Command) -> anyhow::Result<u8> {
+    match command {
+        Command::Run(run) => return run::run(&run),
+        Command::Doctor(doctor) => return doctor::doctor(&doctor),
+        Command::Mount(mount) => return mount::mount(*mount),
+        Command::Sim(words) => return sim::sim(&words),
+        Command::Umount(umount) => mount::umount(&umount)?,
+        Command::Hint(hint) => hint::hint(&hint)?,
+        Command::Prefetch(words) => prefetch::prefetch(&words)?,
+        Command::Stat(stat) => stat::stat(&stat)?,
+        Command::Explain(explain) => explain::explain(&explain)?,
+        Command::Trace(words) => trace::trace(&words)?,
+        Command::Dust(words) => dust::dust(&words)?,
+        Command::Web(words) => web::web(&words)?,
+        Command::Tier(words) => tier::tier(&words)?,
         Command::Daemon => daemon::daemon()?,
-        Command::Profiles(profiles) => profiles::show(profiles)?,
-        Command::Completions(completions) => args::completions(completions)?,
-        Command::Stage(stage) => stage::stage(stage)?,
+        Command::Profiles(profiles) => profiles::show(&profiles)?,
+        Command::Completions(completions) => args::completions(&completions)?,
+        Command::Stage(stage) => stage::stage(&stage)?,
     }
     Ok(0)
 }

@@ -8,10 +8,11 @@ use clap::Args;
 use pantler_control::client::{Client, unexpected};
 use pantler_control::server::{Host, Server};
 use pantler_control::wire::{Answer, Request};
-use pantler_control::{BodyInfo, ControlError, Size, runtime};
+use pantler_control::{Body, BodyInfo, ControlError, Size, runtime};
 use pantler_mount::connection::Connection;
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek};
 use std::os::unix::process::CommandExt;
@@ -22,11 +23,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::ask;
+use crate::bodies;
 use crate::failure;
 use crate::log::Log;
-use crate::mounting::Mount;
-use crate::mounting::{self, Wish};
+use crate::mounting::{self, Mount};
 use crate::output;
 
 #[derive(Debug, Args)]
@@ -49,13 +49,7 @@ const REQUESTS_UNHOSTED: Duration = Duration::from_secs(2);
 struct MountRecord<'a> {
     body: &'a BodyInfo,
     /// Where its host writes its log, if it has one of its own.
-    #[serde(serialize_with = "shown")]
-    log: Option<&'a Path>,
-}
-
-/// What of a path is no UTF-8 shows as U+FFFD.
-fn shown<S: serde::Serializer>(path: &Option<&Path>, out: S) -> Result<S::Ok, S::Error> {
-    path.map(|path| path.to_string_lossy()).serialize(out)
+    log: Option<Cow<'a, str>>,
 }
 
 /// Says that a mount is ready, in one line.
@@ -66,48 +60,44 @@ fn ready(record: &MountRecord<'_>, json: bool) -> Result<()> {
     let body = record.body;
     let cache = Size::new(body.capacity_blocks.saturating_mul(body.block_bytes.into())).rounded();
     let origin = body.origin.as_deref().unwrap_or(Path::new("its origin")).display();
-    let log = record.log.map_or_else(String::new, |path| format!(", log {}", path.display()));
+    let log = record.log.as_ref().map_or_else(String::new, |path| format!(", log {path}"));
     output::text(&format!("{}: mounted {origin} with a cache of {cache}{log}\n", body.name))
 }
 
 /// Mounts a directory. The status is 0, or that of a host that could not start.
-pub fn mount(arguments: &Mount) -> Result<u8> {
+pub fn mount(arguments: Mount) -> Result<u8> {
     // The process that starts a host in the background has looked already.
     let left = if arguments.detached { Vec::new() } else { mounting::clean() };
     for path in left {
         tracing::info!(path, "unmounted what a killed host left");
     }
-    let wish = Wish::new(arguments)?;
+    let typed = arguments.mount_point.clone();
+    let mount = arguments.resolved()?;
     // The kernel knows, and a host that is about to end does not. Without this a mount would be
     // started to be refused.
-    if pantler_mount::stale::is_mounted(wish.mount_point())? {
-        let text = format!("mount point {:?}: there is a mount already", arguments.mount_point);
+    if pantler_mount::stale::is_mounted(&mount.mount_point)? {
+        let text = format!("mount point {:?}: there is a mount already", typed);
         return Err(ControlError::invalid(text).into());
     }
-    if arguments.foreground {
-        return host(&wish, arguments).map(|()| 0);
+    if mount.foreground {
+        return host(&mount).map(|()| 0);
     }
     if rustix::process::geteuid().is_root()
-        && !wish.needs_environment()
+        && !mount.needs_environment()
         && let Some(mut daemon) = Client::daemon()
     {
-        if let Some(log) = &arguments.log {
+        if let Some(log) = &mount.log {
             let text =
                 format!("--log {log:?}: expected no log of its own, the daemon hosts the mount and has one");
             return Err(ControlError::invalid(text).into());
         }
-        let wish = serde_json::to_value(&wish).map_err(|_| {
-            let text = format!(
-                "{:?} on {:?}: expected UTF-8, to tell the daemon",
-                arguments.origin, arguments.mount_point
-            );
+        let launch = serde_json::to_value(&mount).map_err(|_| {
+            let Mount { origin, mount_point, .. } = &mount;
+            let text = format!("{origin:?} on {mount_point:?}: expected UTF-8, to tell the daemon");
             ControlError::invalid(text)
         })?;
-        let launch = serde_json::json!({ "mount": wish });
         return match daemon.ask(&Request::Launch { launch }, None)? {
-            Answer::Launched(info) => {
-                ready(&MountRecord { body: &info, log: None }, arguments.json).map(|()| 0)
-            }
+            Answer::Launched(info) => ready(&MountRecord { body: &info, log: None }, mount.json).map(|()| 0),
             other => Err(unexpected(&other).into()),
         };
     }
@@ -145,8 +135,8 @@ fn nameless_file() -> Result<File> {
 }
 
 /// Hosts one mount until it is unmounted or the process is told to end.
-fn host(wish: &Wish, arguments: &Mount) -> Result<()> {
-    let detached = arguments.detached;
+fn host(mount: &Mount) -> Result<()> {
+    let detached = mount.detached;
     let ending = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, ending.clone()).context("cannot catch signals")?;
@@ -155,18 +145,17 @@ fn host(wish: &Wish, arguments: &Mount) -> Result<()> {
         rustix::process::setsid().context("cannot leave the terminal")?;
     }
     // Before anything is mounted: a log that cannot be written is refused.
-    let named = arguments.log.as_deref().map(|path| Log::open(Some(path))).transpose()?;
-    let mounted = wish.mount()?;
+    let named = mount.log.as_deref().map(|path| Log::open(Some(path))).transpose()?;
+    let mounted = mount.mount()?;
     let mut log = match named {
         None if detached => Log::open(None).inspect_err(|error| tracing::warn!("no log: {error:#}")).ok(),
         named => named,
     };
     let body = mounted.body();
     let info = body.describe();
-    let doors = Arc::new(Host::new());
-    doors.add(body)?;
-    let server = open_door(doors).inspect_err(|error| tracing::warn!("no control socket: {error:#}")).ok();
-    ready(&MountRecord { body: &info, log: log.as_ref().map(Log::path) }, arguments.json)?;
+    let server = open_door(body).inspect_err(|error| tracing::warn!("no control socket: {error:#}")).ok();
+    let path = log.as_ref().map(|log| log.path().to_string_lossy());
+    ready(&MountRecord { body: &info, log: path }, mount.json)?;
     if detached {
         // Our parent waits for the end of our output.
         let nowhere = File::options().read(true).write(true).open("/dev/null")?;
@@ -195,7 +184,10 @@ fn host(wish: &Wish, arguments: &Mount) -> Result<()> {
     Ok(ended?)
 }
 
-fn open_door(host: Arc<Host>) -> Result<Server> {
+/// The control socket of a process that hosts one body.
+pub fn open_door(body: Arc<dyn Body>) -> Result<Server> {
+    let host = Arc::new(Host::new());
+    host.add(body)?;
     let folder = runtime::prepare_folder()?;
     runtime::remove_stale_sockets();
     Ok(Server::bind(&folder.join(format!("{}.sock", std::process::id())), host)?)
@@ -211,7 +203,7 @@ pub fn umount(arguments: &Umount) -> Result<()> {
     let path = resolved.as_ref().unwrap_or(&absolute);
     // Afterwards there is no path that leads to it.
     let connection = Connection::of(path);
-    let Some(mut found) = ask::first(|found| ours(&found.info)) else {
+    let Some(mut found) = bodies::first(|found| ours(&found.info)) else {
         mounting::unmount_unhosted(point)?;
         return end_requests(point, connection, REQUESTS_UNHOSTED);
     };

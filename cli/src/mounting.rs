@@ -1,21 +1,22 @@
 //! The seam to the mount crate: what a mount is asked to be, on the command line and on its way to
-//! the daemon.
+//! the daemon, as JSON.
 
 use anyhow::Result;
 use clap::Args;
-use pantler_control::SizeError;
 use pantler_control::{ControlError, Size};
 use pantler_mount::{
     Credentials, MountError, MountOptions, Mounted, OwnerBy, Place, StoreAddress, StoreOptions, TierMissing,
     TierOptions,
 };
-use pantler_policy::Spec;
 use pantler_tier::{Seal, Secret, read_secret, read_secret_file};
 use serde::{Deserialize, Serialize};
+use std::fmt::Display;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
+use crate::explain::DECISIONS_KEPT;
 use crate::named::named;
 use crate::passwords::{PASSWORD, PasswordFiles, refused};
 use crate::values;
@@ -23,7 +24,8 @@ use crate::values;
 /// Mount a directory or an object store with a cache of its own.
 ///
 /// Returns once the mount is ready; the cache is served in the background.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Mount {
     /// The directory to cache; or s3://BUCKET/PREFIX, gs://, az:// or http(s)://, which are mounted
     /// read only
@@ -46,8 +48,8 @@ pub struct Mount {
     pub allocation: String,
     /// How blocks of programs that give no hints are replaced, such as arc or s3-fifo; see `pantler
     /// sim --policy help`. Without it duel, over tiers lru
-    #[arg(long, value_name = "POLICY", value_parser = named(values::policies, values::online), hide_possible_values = true)]
-    pub policy: Option<Spec>,
+    #[arg(long, value_name = "POLICY", value_parser = named(values::policies, values::online_text), hide_possible_values = true)]
+    pub policy: Option<String>,
     /// What is fetched ahead of a reader: none, obl, obl-2, w2r, sa-w2r, streams, or auto
     /// for what measured best
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = named(values::lookaheads, values::lookahead), hide_possible_values = true)]
@@ -74,20 +76,25 @@ pub struct Mount {
     /// Where its log goes, about 2 MiB at most; in the background without it beside the control
     /// sockets
     #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
     pub log: Option<PathBuf>,
     /// Say what is mounted as one JSON object
     #[arg(long)]
+    #[serde(skip)]
     pub json: bool,
     /// Stay in the foreground until unmounted
     #[arg(long)]
+    #[serde(skip)]
     pub foreground: bool,
     /// Be the host in the background
     #[arg(long, hide = true, requires = "foreground")]
+    #[serde(skip)]
     pub detached: bool,
 }
 
-/// How an object store is dealt with.
-#[derive(Debug, Args)]
+/// How an object store is dealt with. Credentials stay in their file.
+#[derive(Debug, Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Store {
     /// Longest wait of a reader for an object store or server, repetitions included, in
     /// milliseconds
@@ -109,8 +116,9 @@ pub struct Store {
     pub credentials: Option<PathBuf>,
 }
 
-/// Where blocks go that leave the cache.
-#[derive(Debug, Args)]
+/// Where blocks go that leave the cache. Secrets stay in their files: only where those are travels.
+#[derive(Debug, Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Tiers {
     /// A lower tier, nearest first: ssd:PATH,SIZE or redis://HOST:PORT,SIZE (also rediss:,
     /// redis-cluster:)
@@ -128,7 +136,11 @@ pub struct Tiers {
     /// File with the password of servers, readable by you alone; HOST:PORT=FILE for that server,
     /// and again for others; without it PANTLER_TIER_PASSWORD
     #[arg(long = "tier-password-file", value_name = "[HOST:PORT=]FILE")]
+    #[serde(skip)]
     pub password_files: Vec<PathBuf>,
+    /// The same, by server.
+    #[arg(skip)]
+    passwords: PasswordFiles,
     /// File with a secret that all mounts of the tier know, and the tier does not
     #[arg(long = "tier-secret-file", value_name = "FILE")]
     pub secret_file: Option<PathBuf>,
@@ -145,84 +157,16 @@ pub struct Tiers {
     pub origin_name: Option<String>,
 }
 
-/// A tier as typed, with its size.
-#[derive(Debug, Clone)]
-pub struct Tier {
-    /// Everything but the size.
-    pub place: pantler_tier::Place,
-    /// Bytes.
-    pub size: Size,
-}
-
-/// What was typed for a tier.
-pub fn tier(text: &str) -> Result<Tier, String> {
-    let spec = pantler_tier::TierSpec::parse(text)?;
-    let size: Size = spec.size.parse().map_err(|error: SizeError| error.to_string())?;
-    Ok(Tier { place: spec.place, size })
-}
-
-/// Decisions that `pantler explain` can tell about.
-const LOG_DECISIONS: u32 = 4096;
-
-/// What is mounted where, and how. Travels to the daemon as JSON.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Wish {
-    origin: PathBuf,
-    mount_point: PathBuf,
-    cache: Option<Size>,
-    block_size: Option<Size>,
-    threads: Option<u16>,
-    allocation: String,
-    policy: Option<String>,
-    lookahead: String,
-    window: Option<u32>,
-    prefetchers: Option<u16>,
-    owner_by: String,
-    allow_other: Option<bool>,
-    read_only: bool,
-    #[serde(default)]
-    store: Option<StoreWish>,
-    #[serde(default)]
-    tiers: TierWish,
-}
-
-/// How an object store is dealt with. Credentials stay in their file, too.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StoreWish {
-    address: String,
-    timeout_ms: u32,
-    retries: u32,
-    refresh_ms: u32,
-    credentials: Option<PathBuf>,
-}
-
-impl StoreWish {
-    /// `None` when what was typed is a path.
-    fn new(origin: &Path, words: &Store) -> Result<Option<StoreWish>> {
-        let address = origin.to_str().map_or(Ok(None), StoreAddress::parse).map_err(ControlError::invalid)?;
-        let Some(address) = address else {
-            return match &words.credentials {
-                Some(_) => {
-                    let text = "--origin-credentials: expected an object store as origin";
-                    Err(ControlError::invalid(text).into())
-                }
-                None => Ok(None),
-            };
+impl Store {
+    /// What is cached: an object store if the origin is the address of one, else a directory.
+    pub fn place(&self, origin: &Path) -> Result<Place, ControlError> {
+        let Some(address) = address(origin)? else {
+            if self.credentials.is_some() {
+                let text = "--origin-credentials: expected an object store as origin";
+                return Err(ControlError::invalid(text));
+            }
+            return Ok(Place::from(folder(origin, "origin")?));
         };
-        Ok(Some(StoreWish {
-            address: address.to_string(),
-            timeout_ms: words.timeout_ms,
-            retries: words.retries,
-            refresh_ms: words.refresh_ms,
-            credentials: words.credentials.as_ref().map(std::path::absolute).transpose()?,
-        }))
-    }
-
-    fn place(&self) -> Result<Place, ControlError> {
-        let address = StoreAddress::parse(&self.address).map_err(ControlError::invalid)?;
-        let address = address.ok_or_else(|| ControlError::invalid("origin: expected an address"))?;
         let milliseconds = |count: u32| Duration::from_millis(count.into());
         let mut options = StoreOptions {
             timeout: milliseconds(self.timeout_ms.max(1)),
@@ -239,73 +183,61 @@ impl StoreWish {
     }
 }
 
-/// Lower tiers. Secrets stay in their files: only where those are travels.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct TierWish {
-    /// As typed.
-    places: Vec<String>,
-    without_missing: bool,
-    timeout_ms: u32,
-    passwords: PasswordFiles,
-    index: Option<Size>,
-    secret_file: Option<PathBuf>,
-    authority: Option<PathBuf>,
-    origin_name: Option<String>,
+fn address(origin: &Path) -> Result<Option<StoreAddress>, ControlError> {
+    origin.to_str().map_or(Ok(None), StoreAddress::parse).map_err(ControlError::invalid)
 }
 
-impl TierWish {
-    fn new(arguments: &Tiers, passwords: PasswordFiles) -> Result<TierWish> {
-        let absolute = |path: &Option<PathBuf>| path.as_ref().map(std::path::absolute).transpose();
-        let place = |text: &String| {
-            let tier = tier(text).map_err(ControlError::invalid)?;
-            Ok(match &tier.place {
-                pantler_tier::Place::Ssd(path) => {
-                    format!("ssd:{},{}", std::path::absolute(path)?.display(), tier.size)
-                }
-                _ => text.clone(),
-            })
-        };
-        Ok(TierWish {
-            places: arguments.places.iter().map(place).collect::<Result<_>>()?,
-            without_missing: arguments.missing == "without",
-            timeout_ms: arguments.timeout_ms,
-            passwords,
-            index: arguments.index,
-            secret_file: absolute(&arguments.secret_file)?,
-            authority: absolute(&arguments.authority)?,
-            origin_name: arguments.origin_name.clone(),
-        })
+/// What was typed for a tier: where it is, and its size.
+fn tier(text: &str) -> Result<(pantler_tier::Place, Size), ControlError> {
+    let spec = pantler_tier::TierSpec::parse(text).map_err(ControlError::invalid)?;
+    Ok((spec.place, parsed(&spec.size)?))
+}
+
+fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, ControlError> {
+    text.parse().map_err(|error: T::Err| ControlError::invalid(error.to_string()))
+}
+
+fn absolute(path: &mut Option<PathBuf>) -> Result<(), ControlError> {
+    *path = path.as_ref().map(std::path::absolute).transpose()?;
+    Ok(())
+}
+
+impl Tiers {
+    fn resolve(&mut self) -> Result<()> {
+        for text in &mut self.places {
+            if let (pantler_tier::Place::Ssd(path), size) = tier(text)? {
+                *text = format!("ssd:{},{size}", std::path::absolute(path)?.display());
+            }
+        }
+        self.passwords = PasswordFiles::new(&self.password_files)?;
+        self.passwords.check(&self.places()?)?;
+        absolute(&mut self.secret_file)?;
+        Ok(absolute(&mut self.authority)?)
     }
 
-    /// Where they are, and their sizes.
-    fn places(&self) -> Result<Vec<(pantler_tier::Place, u64)>, ControlError> {
-        let place = |text: &String| {
-            let tier = tier(text).map_err(ControlError::invalid)?;
-            Ok((tier.place, tier.size.bytes()))
-        };
-        self.places.iter().map(place).collect()
+    fn places(&self) -> Result<Vec<pantler_tier::Place>, ControlError> {
+        self.places.iter().map(|text| Ok(tier(text)?.0)).collect()
     }
 
     /// Whether a server has no password but that of the environment.
     fn needs_environment(&self) -> bool {
         let is_server = |place: &pantler_tier::Place| matches!(place, pantler_tier::Place::Remote { .. });
         let places = self.places().unwrap_or_default();
-        places.iter().any(|(place, _)| is_server(place) && !self.passwords.know(place))
+        places.iter().any(|place| is_server(place) && !self.passwords.know(place))
     }
 
     fn options(&self) -> Result<TierOptions, ControlError> {
-        let places = self.places()?;
-        if places.is_empty() {
+        if self.places.is_empty() {
             return Ok(TierOptions::default());
         }
         let read = |(server, file): (_, &Path)| {
             read_secret_file(file).map(|password| (server, password)).map_err(refused)
         };
+        let sized = |text: &String| tier(text).map(|(place, size)| (place, size.bytes()));
         Ok(TierOptions {
-            places,
+            places: self.places.iter().map(sized).collect::<Result<_, _>>()?,
             timeout: Duration::from_millis(self.timeout_ms.max(1).into()),
-            missing: if self.without_missing { TierMissing::Without } else { TierMissing::Fail },
+            missing: if self.missing == "without" { TierMissing::Without } else { TierMissing::Fail },
             password: read_secret(self.passwords.of_all(), PASSWORD).map_err(refused)?,
             passwords: self.passwords.of_each().map(read).collect::<Result<_, _>>()?,
             authority: self.authority.clone(),
@@ -322,47 +254,24 @@ fn seal(secret_file: Option<&Path>) -> Result<Seal, ControlError> {
     Ok(Seal::Encrypted(Secret::new(read_secret_file(file).map_err(refused)?.as_bytes())))
 }
 
-impl Wish {
-    /// What the words say, with paths made absolute: a daemon stands elsewhere.
-    pub fn new(arguments: &Mount) -> Result<Wish> {
-        let tiers = &arguments.tiers;
-        let passwords = PasswordFiles::new(&tiers.password_files)?;
-        let store = StoreWish::new(&arguments.origin, &arguments.store)?;
-        let tiers = TierWish::new(tiers, passwords)?;
-        let places: Vec<_> = tiers.places()?.into_iter().map(|(place, _)| place).collect();
-        tiers.passwords.check(&places)?;
-        Ok(Wish {
-            origin: match &store {
-                Some(store) => PathBuf::from(&store.address),
-                None => folder(&arguments.origin, "origin")?,
-            },
-            mount_point: folder(&arguments.mount_point, "mount point")?,
-            cache: arguments.cache,
-            block_size: arguments.block_size,
-            threads: arguments.threads,
-            allocation: arguments.allocation.clone(),
-            policy: arguments.policy.as_ref().map(Spec::to_string),
-            lookahead: arguments.lookahead.clone(),
-            window: arguments.window,
-            prefetchers: arguments.prefetchers,
-            owner_by: arguments.owner_by.clone(),
-            allow_other: arguments.allow_other.then_some(true),
-            read_only: arguments.read_only,
-            store,
-            tiers,
-        })
-    }
-
-    /// Where.
-    pub fn mount_point(&self) -> &Path {
-        &self.mount_point
+impl Mount {
+    /// The same, checked and with absolute paths: a daemon stands elsewhere.
+    pub fn resolved(mut self) -> Result<Mount> {
+        self.tiers.resolve()?;
+        absolute(&mut self.store.credentials)?;
+        self.origin = match address(&self.origin)? {
+            Some(address) => address.to_string().into(),
+            None => folder(&self.origin, "origin")?,
+        };
+        self.mount_point = folder(&self.mount_point, "mount point")?;
+        Ok(self)
     }
 
     /// Whether the environment of the calling command counts, which a daemon does not have.
     pub fn needs_environment(&self) -> bool {
+        let is_store = matches!(address(&self.origin), Ok(Some(_)));
         let has_password = std::env::var_os(PASSWORD).is_some_and(|password| !password.is_empty());
-        self.store.as_ref().is_some_and(|store| store.credentials.is_none())
-            || (has_password && self.tiers.needs_environment())
+        (is_store && self.store.credentials.is_none()) || (has_password && self.tiers.needs_environment())
     }
 
     /// Mounts.
@@ -372,11 +281,7 @@ impl Wish {
     }
 
     fn options(&self) -> Result<MountOptions, ControlError> {
-        let place = match &self.store {
-            Some(store) => store.place()?,
-            None => Place::from(&self.origin),
-        };
-        let mut options = MountOptions::new(place, &self.mount_point);
+        let mut options = MountOptions::new(self.store.place(&self.origin)?, &self.mount_point);
         if let Some(size) = self.cache {
             options.cache_bytes = size.bytes();
         }
@@ -384,36 +289,28 @@ impl Wish {
             options.block_bytes = size.bytes() as usize;
         }
         options.threads = self.threads.map_or_else(|| options.suitable_threads(), usize::from);
-        options.allocation = self
-            .allocation
-            .parse()
-            .map_err(|error: pantler_steward::UnknownName| ControlError::invalid(error.to_string()))?;
-        let policy = self.policy.as_ref().map(|policy| policy.parse()).transpose();
-        options.policy =
-            policy.map_err(|error: pantler_policy::SpecError| ControlError::invalid(error.to_string()))?;
+        options.allocation = parsed(&self.allocation)?;
+        options.policy = self.policy.as_deref().map(parsed).transpose()?;
         // The default of the library is what measured best.
         if self.lookahead != "auto" {
-            options.lookahead = self
-                .lookahead
-                .parse()
-                .map_err(|error: pantler_steward::UnknownName| ControlError::invalid(error.to_string()))?;
+            options.lookahead = parsed(&self.lookahead)?;
         }
         options.window = self.window.unwrap_or(options.window);
         options.prefetchers = self.prefetchers.map_or(options.prefetchers, usize::from);
         options.owner_by = self.owner_by.parse::<OwnerBy>().map_err(control_error)?;
-        options.allow_other = self.allow_other.unwrap_or(options.allow_other);
+        options.allow_other |= self.allow_other;
         options.read_only = self.read_only;
-        options.log = LOG_DECISIONS;
+        options.log = DECISIONS_KEPT;
         options.tiers = self.tiers.options()?;
         Ok(options)
     }
 }
 
-fn folder(path: &Path, what: &str) -> Result<PathBuf> {
+fn folder(path: &Path, what: &str) -> Result<PathBuf, ControlError> {
     let refuse = |why: String| ControlError::invalid(format!("{what} {path:?}: expected a directory, {why}"));
     let real = path.canonicalize().map_err(|error| refuse(error.to_string()))?;
     if !real.is_dir() {
-        return Err(refuse("this is none".to_owned()).into());
+        return Err(refuse("this is none".to_owned()));
     }
     Ok(real)
 }

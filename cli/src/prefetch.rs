@@ -5,7 +5,7 @@
 
 use anyhow::{Context, Result};
 use clap::Args;
-use pantler_control::client::unexpected;
+use pantler_control::client::{open_to_name, unexpected};
 use pantler_control::wire::{Answer, Request};
 use pantler_control::{ControlError, Hint, HintAnswer, ListAnswer, OwnerSelector, RANGES_MAX};
 use pantler_trace::{ReadOptions, Reader};
@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::ask::{self, Found};
+use crate::bodies::{self, Found};
 use crate::output;
 
 /// Say what will be read, in order, so that it is there before.
@@ -35,13 +35,6 @@ pub struct Prefetch {
     /// Mount point or run; needed where the files do not tell
     #[arg(long, value_name = "MOUNT|RUN")]
     pub on: Option<String>,
-    /// Leave out files that are gone and ranges that make no sense, and say so
-    #[arg(long)]
-    pub skip_bad_lines: bool,
-    /// Do not wait until a long list has been read so far that its rest fits: send what fits, and
-    /// end
-    #[arg(long)]
-    pub no_wait: bool,
     /// Tell how far the list is as one JSON object
     #[arg(long)]
     pub json: bool,
@@ -116,64 +109,31 @@ pub fn prefetch(arguments: &Prefetch) -> Result<()> {
             None => Ok(()),
         };
     }
-    let (mut parts, mut skipped) = parts(arguments)?;
-    if parts.is_empty() {
-        return Err(ControlError::invalid("the list is empty: expected at least one file").into());
-    }
-    if arguments.what.from_trace.is_none() {
-        // All of them, before anything is sent: half a list is of no use.
-        let named = |part: &Part| match ask::file(&part.path) {
-            Ok(_) => true,
-            Err(_) if arguments.skip_bad_lines => false,
-            Err(_) => true,
-        };
-        let all = parts.len();
-        parts.retain(named);
-        skipped += all - parts.len();
-        for part in &parts {
-            ask::file(&part.path)?;
-        }
-    } else {
-        let all = parts.len();
-        parts.retain(|part| ask::file(&part.path).is_ok());
-        skipped += all - parts.len();
-    }
-    if skipped > 0 {
-        eprintln!("pantler: left out {skipped} lines: files that are gone, or ranges that make no sense");
+    let parts = parts(&arguments.what)?;
+    // All of them, before anything is sent: half a list is of no use.
+    for part in &parts {
+        open_to_name(&part.path)?;
     }
     let mut body = body(arguments, parts.first().map(|part| part.path.as_path()))?;
     let (mut answer, mut trimmed) = (ListAnswer::default(), 0);
     for (number, part) in parts.into_iter().enumerate() {
-        let file = ask::file(&part.path)?;
+        let file = open_to_name(&part.path)?;
         let hint = Hint::ListFile { path: part.path, ranges: part.ranges, append: number > 0 };
-        answer = match send(&mut body, &owner, hint, &file, arguments.no_wait)? {
-            Some(answer) => answer,
-            None => break,
-        };
+        answer = send(&mut body, &owner, hint, &file)?;
         trimmed += answer.trimmed;
     }
     let answer = ListAnswer { trimmed, ..answer };
     Record { on: &body.info.name, answer }.tell(arguments.json)
 }
 
-/// Sends a part once there is room for it. `None` when there is none and the caller does not wait.
-fn send(
-    body: &mut Found,
-    owner: &OwnerSelector,
-    hint: Hint,
-    file: &OwnedFd,
-    no_wait: bool,
-) -> Result<Option<ListAnswer>> {
+/// Sends a part once there is room for it.
+fn send(body: &mut Found, owner: &OwnerSelector, hint: Hint, file: &OwnedFd) -> Result<ListAnswer> {
     loop {
         match say(body, owner, hint.clone(), Some(file)) {
             Err(ControlError::Bound { bound }) if bound.contains("access list can have") => {
-                if no_wait {
-                    eprintln!("pantler: the rest of the list was not sent: {bound}");
-                    return Ok(None);
-                }
                 std::thread::sleep(PAUSE);
             }
-            result => return Ok(result?),
+            answer => return Ok(answer?.unwrap_or_default()),
         }
     }
 }
@@ -194,35 +154,36 @@ fn say(
 
 fn body(arguments: &Prefetch, first: Option<&Path>) -> Result<Found> {
     match &arguments.on {
-        Some(on) => ask::named(on),
-        None => ask::meant(first),
+        Some(on) => bodies::named(on),
+        None => bodies::meant(first),
     }
 }
 
-/// What is to be read, and how many lines made no sense and were left out.
-fn parts(arguments: &Prefetch) -> Result<(Vec<Part>, usize)> {
-    let What { files, blocks, from_trace, .. } = &arguments.what;
+/// What is to be read, at least one part.
+fn parts(what: &What) -> Result<Vec<Part>> {
+    let What { files, blocks, from_trace, .. } = what;
     if let Some(trace) = from_trace {
         return from_trace_file(trace);
     }
-    let is_blocks = blocks.is_some();
     let list = files.as_ref().or(blocks.as_ref()).context("a list is required")?;
-    let (mut parts, mut skipped) = (Vec::new(), 0);
+    let mut parts = Vec::new();
     for (number, line) in lines(list)?.enumerate() {
         let line = line.with_context(|| format!("cannot read {}", list.display()))?;
-        if line.is_empty() {
-            continue;
-        }
-        match if is_blocks { block_line(&line) } else { Ok((line.clone().into(), None)) } {
-            Ok((path, range)) => add(&mut parts, path, range),
-            Err(_) if arguments.skip_bad_lines => skipped += 1,
-            Err(why) => {
-                let text = format!("{}:{}: {why}", list.display(), number + 1);
-                return Err(ControlError::invalid(text).into());
+        match &*line {
+            "" => {}
+            name if files.is_some() => add(&mut parts, name.into(), None),
+            line => {
+                let (path, range) = block_line(line).map_err(|why| {
+                    ControlError::invalid(format!("{}:{}: {why}", list.display(), number + 1))
+                })?;
+                add(&mut parts, path, Some(range));
             }
         }
     }
-    Ok((parts, skipped))
+    if parts.is_empty() {
+        return Err(ControlError::invalid("the list is empty: expected at least one file").into());
+    }
+    Ok(parts)
 }
 
 fn lines(list: &Path) -> Result<Box<dyn Iterator<Item = io::Result<String>>>> {
@@ -236,7 +197,7 @@ fn lines(list: &Path) -> Result<Box<dyn Iterator<Item = io::Result<String>>>> {
 }
 
 /// `FIRST END NAME`.
-fn block_line(line: &str) -> Result<(PathBuf, Option<(i64, i64)>), String> {
+fn block_line(line: &str) -> Result<(PathBuf, (i64, i64)), String> {
     let expected = || format!("{line:?}: expected FIRST END NAME, bytes with an end after the first");
     let mut words = line.splitn(3, ' ');
     let mut number = || words.next().and_then(|word| word.parse::<i64>().ok()).ok_or_else(expected);
@@ -245,7 +206,7 @@ fn block_line(line: &str) -> Result<(PathBuf, Option<(i64, i64)>), String> {
     if start < 0 || end <= start {
         return Err(expected());
     }
-    Ok((path.into(), Some((start, end))))
+    Ok((path.into(), (start, end)))
 }
 
 fn add(parts: &mut Vec<Part>, path: PathBuf, range: Option<(i64, i64)>) {
@@ -258,30 +219,35 @@ fn add(parts: &mut Vec<Part>, path: PathBuf, range: Option<(i64, i64)>) {
     }
 }
 
-/// The reads of a trace, neighbours put together.
-fn from_trace_file(trace: &Path) -> Result<(Vec<Part>, usize)> {
+/// The reads of a trace, neighbours put together. Files that are gone are left out.
+fn from_trace_file(trace: &Path) -> Result<Vec<Part>> {
     let mut reader = Reader::open(trace, &ReadOptions::default())?;
+    let refuse = |what: &str| ControlError::invalid(format!("{}: expected {what}", trace.display()));
     if !reader.has_ranges() {
-        let text = format!("{}: expected a trace that knows files and bytes", trace.display());
-        return Err(ControlError::invalid(text).into());
+        return Err(refuse("a trace that knows files and bytes").into());
     }
-    let (mut parts, mut skipped, mut batch) = (Vec::new(), 0, Vec::new());
-    loop {
+    let (mut parts, mut batch, mut more) = (Vec::new(), Vec::new(), true);
+    while more {
         batch.clear();
-        let more = reader.fill(&mut batch)?;
+        more = reader.fill(&mut batch)?;
         for request in batch.iter().filter(|request| !request.write && request.length > 0) {
             let name = reader.file_names().get(request.file as usize);
             let start = i64::try_from(request.offset).ok();
             let end = start.and_then(|start| start.checked_add(i64::from(request.length)));
-            match (name, start, end) {
-                (Some(name), Some(start), Some(end)) => add(&mut parts, name.into(), Some((start, end))),
-                _ => skipped += 1,
+            if let (Some(name), Some(start), Some(end)) = (name, start, end) {
+                add(&mut parts, name.into(), Some((start, end)));
             }
         }
-        if !more {
-            return Ok((parts, skipped));
-        }
     }
+    let all = parts.len();
+    parts.retain(|part: &Part| open_to_name(&part.path).is_ok());
+    if parts.len() < all {
+        eprintln!("pantler: left out {} ranges of files that are gone", all - parts.len());
+    }
+    if parts.is_empty() {
+        return Err(refuse("reads of files that are there").into());
+    }
+    Ok(parts)
 }
 
 #[cfg(test)]
@@ -290,7 +256,7 @@ mod tests {
 
     #[test]
     fn lines_of_blocks_are_checked() {
-        assert_eq!(block_line("0 4096 a b"), Ok(("a b".into(), Some((0, 4096)))));
+        assert_eq!(block_line("0 4096 a b"), Ok(("a b".into(), (0, 4096))));
         for bad in ["", "0 4096", "0 4096 ", "-1 5 f", "5 5 f", "9 5 f", "a b c", "0 99999999999999999999 f"]
         {
             assert!(block_line(bad).unwrap_err().contains("expected FIRST END NAME"), "{bad}");

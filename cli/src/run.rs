@@ -4,31 +4,32 @@ use anyhow::{Context, Result};
 use clap::Args;
 use pantler_control::Size;
 use pantler_control::client::Client;
-use pantler_control::server::{Host, Server};
+use pantler_control::server::Server;
 use pantler_control::wire::{Answer, Request};
-use pantler_control::{BodyKind, BodyStat, ControlError, Profile, RunSpec, runtime};
+use pantler_control::{BodyKind, BodyStat, ControlError, Profile, RunSpec};
 use pantler_policy::Spec;
+use pantler_steer::{HitWatch, Steer, SteerOptions};
+use pantler_steward::Allocation;
 use rustix::process::{getpid, set_child_subreaper};
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Write;
 use std::os::fd::AsFd;
-use std::path::Path;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 
+use crate::access_list;
 use crate::children::{self, Relay};
-use crate::closing;
+use crate::explain::DECISIONS_KEPT;
 use crate::failure;
-use crate::foretell;
 use crate::identity::Identity;
+use crate::mount;
 use crate::named::named;
 use crate::output;
 use crate::profiles;
 use crate::program;
 use crate::stage::Staged;
-use crate::steering::{Session, Wish};
+use crate::steering::control_error;
+use crate::summary;
 use crate::values;
+use crate::written::Written;
 
 /// Run a program and its children as one owner.
 ///
@@ -54,7 +55,7 @@ pub struct Run {
     owner_name: Option<String>,
     /// How frames are shared between owners
     #[arg(long, value_name = "NAME", default_value = "lru-sp", value_parser = named(values::allocations, values::allocation), hide_possible_values = true)]
-    allocation: String,
+    allocation: Allocation,
     /// How blocks that no hint or profile names are replaced, such as arc or s3-fifo; see `pantler
     /// sim --policy help`
     #[arg(long, value_name = "POLICY", value_parser = named(values::policies, values::online), hide_possible_values = true, requires = "memory")]
@@ -90,7 +91,7 @@ pub fn run(arguments: &Run) -> Result<u8> {
         );
         return Err(ControlError::invalid(text).into());
     }
-    if let Some(told) = arguments.memory.and_then(closing::of_too_much) {
+    if let Some(told) = arguments.memory.and_then(summary::of_too_much) {
         tracing::warn!("{told}");
     }
     let identity = Identity::invoking()?;
@@ -115,8 +116,8 @@ pub fn run(arguments: &Run) -> Result<u8> {
     }
     if let Some(profile) = &spec.profile
         && let Err(error) = {
-            let body = steered.as_ref().map(|steered| steered.session.body());
-            foretell::foretell(profile, &mut mounts, body.as_deref(), &identity)
+            let body = steered.as_ref().map(|steered| steered.steer.body());
+            access_list::tell(profile, &mut mounts, body.as_deref(), &identity)
         }
     {
         // The program may make the list itself, or do without.
@@ -125,25 +126,28 @@ pub fn run(arguments: &Run) -> Result<u8> {
     // Refused now rather than after hours; what is in the file stays until there is something to
     // write.
     let report = arguments.report.as_deref().map(|path| open_report(path, &identity)).transpose()?;
-    if steered.is_none()
-        && let Some(report) = &report
-    {
+    let report = match (&steered, report) {
         // Nothing will be counted: what an earlier run wrote must not pass for it.
-        let _ = report.set_len(0);
-    }
+        (None, Some(report)) => report.fill(|_| Ok(())).map(|()| None)?,
+        (_, report) => report,
+    };
     let status = execute(arguments, &identity, &relay, steered.as_ref());
     // The doors close before the session ends.
-    if let Some(Steered { session, server }) = steered {
+    if let Some(Steered { steer, server }) = steered {
         drop(server);
         let tells = status.is_ok() && !arguments.quiet;
-        let stat = (tells || report.is_some()).then(|| session.stat());
-        if let (true, Some(stat), Some(memory)) = (tells, &stat, arguments.memory) {
-            eprintln!("pantler: {}", closing::of_run(stat, memory));
+        if tells || report.is_some() {
+            // The last events count, too.
+            steer.catch_up();
         }
-        if let (Some(report), Some(stat)) = (report, &stat) {
-            write_report(report, stat)?;
+        if let (true, Some(memory)) = (tells, arguments.memory) {
+            eprintln!("pantler: {}", summary::of_run(&steer.stat(), memory));
         }
-        session.finish()?;
+        if let Some(report) = report {
+            let line = output::to_json("stat", &steer.stat())?;
+            report.fill(|file| Ok(file.write_all(line.as_bytes())?))?;
+        }
+        steer.stop().map_err(control_error)?;
     }
     for mount in mounts {
         tell_of_mounts(&mount, &spec, arguments.quiet);
@@ -153,7 +157,7 @@ pub fn run(arguments: &Run) -> Result<u8> {
 
 /// A session and its door.
 struct Steered {
-    session: Session,
+    steer: Steer,
     server: Option<Server>,
 }
 
@@ -183,45 +187,42 @@ fn steer(arguments: &Run, spec: &RunSpec, identity: &Identity, memory: Size) -> 
     for removed in crate::steering::clean() {
         tracing::info!("removed what an earlier run left: {removed}");
     }
-    let wish = Wish {
-        memory,
-        total: arguments.total,
-        allocation: &arguments.allocation,
-        policy: arguments.policy,
-        counts: arguments.report.is_some(),
-        run: spec,
-    };
-    let session = match Session::start(&wish) {
-        Ok(session) => session,
-        Err(error) if arguments.best_effort && failure::exit_status(&error) != failure::USAGE => {
-            eprintln!("pantler: {error:#}; running unsteered");
+    let mut options = SteerOptions::new(&spec.name, memory.bytes());
+    options.owner_name = spec.keep.then(|| spec.name.clone());
+    options.total_bytes = arguments.total.map(Size::bytes);
+    options.uid = spec.uid;
+    options.profile = spec.profile.clone();
+    options.allocation = arguments.allocation;
+    options.common_policy = arguments.policy.unwrap_or(options.common_policy);
+    options.log = DECISIONS_KEPT;
+    if arguments.report.is_some() {
+        options.watch_hits = HitWatch::Always;
+    }
+    let steer = match Steer::start(options).map_err(control_error) {
+        Ok(steer) => steer,
+        Err(error) if arguments.best_effort && error.exit_status() != failure::USAGE => {
+            eprintln!("pantler: {error}; running unsteered");
             return Ok(None);
         }
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.into()),
     };
-    mention(&session, arguments, identity);
-    let server = open_door(&session).inspect_err(|error| tracing::warn!("no control socket: {error:#}")).ok();
-    Ok(Some(Steered { session, server }))
+    mention(&steer, arguments, identity);
+    let server = mount::open_door(steer.body())
+        .inspect_err(|error| tracing::warn!("no control socket: {error:#}"))
+        .ok();
+    Ok(Some(Steered { steer, server }))
 }
 
 /// Says if steering will have no effect on what the program will read, as far as its arguments name
 /// it: there, or else where it starts. What it opens besides is looked at while it runs.
-fn mention(session: &Session, arguments: &Run, identity: &Identity) {
+fn mention(steer: &Steer, arguments: &Run, identity: &Identity) {
     let named = arguments.program[1..].iter().map(Path::new);
     for path in named.chain([Path::new(".")]) {
         if let Ok(file) = identity.open_to_name(path) {
             let shown = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-            session.mention(file.as_fd(), &shown);
+            steer.mention(file.as_fd(), &shown);
         }
     }
-}
-
-fn open_door(session: &Session) -> Result<Server> {
-    let host = Arc::new(Host::new());
-    host.add(session.body())?;
-    let folder = runtime::prepare_folder()?;
-    runtime::remove_stale_sockets();
-    Ok(Server::bind(&folder.join(format!("{}.sock", std::process::id())), host)?)
 }
 
 /// Tells every mount about the run. It lasts as long as the connections that come back.
@@ -250,7 +251,7 @@ fn tell_of_mounts(host: &Client, spec: &RunSpec, quiet: bool) {
             if let Answer::Stat(stat) = client.ask(&Request::Stat { on: mount.name }, None)? {
                 let own =
                     stat.owners.iter().find(|owner| owner.owner == spec.name && owner.uid == Some(spec.uid));
-                let read = own.filter(|_| !quiet).and_then(|own| closing::of_mount(&stat.body.name, own));
+                let read = own.filter(|_| !quiet).and_then(|own| summary::of_mount(&stat.body.name, own));
                 lines.extend(read.into_iter().chain(revocation(&stat, spec)));
             }
         }
@@ -275,8 +276,8 @@ fn revocation(stat: &BodyStat, spec: &RunSpec) -> Option<String> {
 
 fn execute(arguments: &Run, identity: &Identity, relay: &Relay, steered: Option<&Steered>) -> Result<u8> {
     let staged = Staged::start(&arguments.program, identity)?;
-    if let Some(Steered { session, .. }) = steered {
-        session.take(staged.pid().as_raw_nonzero().get().unsigned_abs())?;
+    if let Some(Steered { steer, .. }) = steered {
+        steer.adopt(staged.pid().as_raw_nonzero().get().unsigned_abs()).map_err(control_error)?;
     }
     relay.pass_to(staged.pid());
     if let Some(signal) = relay.early() {
@@ -286,17 +287,10 @@ fn execute(arguments: &Run, identity: &Identity, relay: &Relay, steered: Option<
     children::wait_for(staged.go()?)
 }
 
-fn open_report(path: &Path, identity: &Identity) -> Result<File> {
+fn open_report(path: &Path, identity: &Identity) -> Result<Written> {
     let refuse = |error| format!("report {path:?}: expected a file that can be written, {error}");
-    Ok(identity.open_to_write(path).map_err(|error| ControlError::invalid(refuse(error)))?)
-}
-
-fn write_report(mut file: File, stat: &BodyStat) -> Result<()> {
-    let line = output::to_json("stat", stat)?;
-    if file.metadata()?.is_file() {
-        file.set_len(0)?;
-    }
-    file.write_all(line.as_bytes()).context("cannot write the report")
+    let file = identity.open_to_write(path).map_err(|error| ControlError::invalid(refuse(error)))?;
+    Ok(Written::over(path, file))
 }
 
 #[cfg(test)]

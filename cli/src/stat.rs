@@ -12,10 +12,9 @@ use std::collections::HashMap;
 use std::io::{IsTerminal, stdout};
 use std::time::Duration;
 
-use crate::ask::{self, Found};
+use crate::bodies::{self, Found};
 use crate::output;
 use crate::values;
-pub use table::Column;
 use table::Table;
 
 #[derive(Debug, Args)]
@@ -31,16 +30,13 @@ pub struct Stat {
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
           value_parser = values::interval)]
     watch: Option<Duration>,
-    /// Order of owners and of files, most first
-    #[arg(long, value_name = "COLUMN")]
-    sort: Option<Column>,
 }
 
 /// Shows counters once, or again and again.
 pub fn stat(arguments: &Stat) -> Result<()> {
     let mut bodies = match &arguments.on {
-        Some(on) => vec![ask::named(on)?],
-        None => ask::some()?,
+        Some(on) => vec![bodies::named(on)?],
+        None => bodies::some()?,
     };
     if bodies.is_empty() {
         let asked = if rustix::process::geteuid().is_root() { "" } else { " that this user may ask" };
@@ -51,7 +47,7 @@ pub fn stat(arguments: &Stat) -> Result<()> {
     loop {
         let window = if stdout().is_terminal() { tcgetwinsize(stdout()).ok() } else { None };
         let (rows, columns) = window.map_or((0, 0), |size| (size.ws_row, size.ws_col));
-        let table = Table::new(arguments.sort, usize::from(columns));
+        let table = Table::new(usize::from(columns));
         let (mut text, mut now) = (String::new(), HashMap::new());
         for body in &mut bodies {
             let stat = asked(body)?;
@@ -73,8 +69,8 @@ pub fn stat(arguments: &Stat) -> Result<()> {
         std::thread::sleep(interval);
         // Bodies come and go; what was named must stay.
         match &arguments.on {
-            Some(on) => bodies = vec![ask::named(on)?],
-            None => bodies = ask::some()?,
+            Some(on) => bodies = vec![bodies::named(on)?],
+            None => bodies = bodies::some()?,
         }
     }
 }

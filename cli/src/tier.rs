@@ -82,7 +82,7 @@ pub fn tier(words: &Tier) -> Result<()> {
         ..ServeOptions::new(serve.listen, serve.memory.bytes())
     };
     if options.password.is_none() && !serve.listen.ip().is_loopback() {
-        tracing::warn!("no password: whoever reaches {} reads and changes all blocks", serve.listen);
+        tracing::warn!("no password: all clients of {} can read and change all blocks", serve.listen);
     }
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {

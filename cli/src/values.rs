@@ -14,9 +14,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// Allocations by name (docs/RULES.md, L).
-pub fn allocation(text: &str) -> Result<String, String> {
+pub fn allocation(text: &str) -> Result<Allocation, String> {
     let known = allocations();
-    if known.contains(&text) { Ok(text.to_owned()) } else { Err(format!("expected {}", known.join(", "))) }
+    let listed = known.contains(&text).then(|| text.parse().ok()).flatten();
+    listed.ok_or_else(|| format!("expected {}", known.join(", ")))
 }
 
 /// LRU-SP, and what it is compared with. Ablations are for the simulator.
@@ -26,7 +27,7 @@ pub fn allocations() -> Vec<&'static str> {
 
 /// A mount takes ablations too, unlisted: tests need one on which a foolish program does harm.
 pub fn allocation_of_mount(text: &str) -> Result<String, String> {
-    text.parse::<Allocation>().map_or_else(|_| allocation(text), |known| Ok(known.to_string()))
+    text.parse().or_else(|_| allocation(text)).map(|known| known.to_string())
 }
 
 /// Policies that run without knowing the future.
@@ -69,6 +70,11 @@ pub fn online(text: &str) -> Result<Spec, String> {
     }
 }
 
+/// The same, as text in its usual form.
+pub fn online_text(text: &str) -> Result<String, String> {
+    online(text).map(|spec| spec.to_string())
+}
+
 pub fn whole<T: FromStr + PartialOrd + Display>(text: &str, allowed: RangeInclusive<T>) -> Result<T, String> {
     let number = text.parse().ok().filter(|number| allowed.contains(number));
     number.ok_or_else(|| format!("expected a whole number from {} to {}", allowed.start(), allowed.end()))
@@ -97,14 +103,6 @@ pub fn memory(text: &str) -> Result<Size, SizeError> {
 /// At least one.
 pub fn count(text: &str) -> Result<NonZeroUsize, String> {
     text.parse().map_err(|_| "expected a whole number of at least 1".to_owned())
-}
-
-pub fn last(text: &str) -> Result<usize, String> {
-    if text == "all" {
-        Ok(usize::MAX)
-    } else {
-        whole(text, 0..=usize::MAX).map_err(|error| format!("{error}, or all"))
-    }
 }
 
 pub fn priority(text: &str) -> Result<i32, String> {

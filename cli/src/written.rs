@@ -29,6 +29,11 @@ impl Written {
         Ok(Self { path: path.to_owned(), file, is_void })
     }
 
+    /// One that is open already.
+    pub fn over(path: &Path, file: File) -> Self {
+        Self { path: path.to_owned(), file, is_void: false }
+    }
+
     /// Puts what `write` writes in the place of what it held.
     pub fn fill(mut self, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
         self.put(write).with_context(|| format!("cannot write {}", self.path.display()))?;

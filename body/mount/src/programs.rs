@@ -105,7 +105,7 @@ impl Programs {
     ) -> Result<HintAnswer, ControlError> {
         let file = content.map_or(FileId(0), |content| content.file());
         let done = self.cache().with_steward(|steward| hint.carry_out(steward, owner, file));
-        Ok(done.ok_or_else(|| ControlError::unsupported(hint.name()))??)
+        Ok(done.ok_or_else(|| ControlError::unsupported("this hint"))??)
     }
 
     /// A hint for all owners of a user. It is kept for those to come, and answered from what is
@@ -318,15 +318,12 @@ mod tests {
         let full: String = (0..64).map(|priority| format!("{priority} = \"mru\"\n")).collect();
         let over: String = (0..65).map(|priority| format!("{priority} = \"mru\"\n")).collect();
         let rule = "[[file]]\nglob = \"data\"\n";
-        let temporary =
-            |priority: i32| format!("temporary = {{ first = 0, last = 3, priority = {priority} }}\n");
         for (text, begins) in [
             (format!("[policies]\n0 = \"mru\"\n{rule}priority = 3\ndone-with = true\n"), true),
-            (format!("{rule}priority = -2\n{}", temporary(5)), true),
+            (format!("{rule}priority = -2\n"), true),
             ("[[file]]\nglob = \"other\"\npriority = 3\ndone-with = true\n".into(), true),
-            // The owner has all priorities that it may have: one wish is refused, another counts.
+            // The owner has all priorities that it may have: the priority is refused, done-with counts.
             (format!("[policies]\n{full}{rule}priority = 100\ndone-with = true\n"), true),
-            (format!("[policies]\n{full}{rule}priority = 7\n{}", temporary(100)), true),
             (format!("[policies]\n{over}{rule}priority = 3\n"), false),
         ] {
             let profile = Profile::parse("test", &text).unwrap();

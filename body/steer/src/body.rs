@@ -192,7 +192,7 @@ impl Body for SteerBody {
                     None => FileId(0),
                 };
                 let done = steering.engine.tell(|steward| hint.carry_out(steward, owner, file));
-                let answer = done.ok_or_else(|| ControlError::unsupported(hint.name()))??;
+                let answer = done.ok_or_else(|| ControlError::unsupported("this hint"))??;
                 if let (Hint::SetPriority { .. }, Some(number)) = (hint, steering.engine.number(file)) {
                     steering.engine.keep_hinted(number);
                 }

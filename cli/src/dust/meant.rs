@@ -31,9 +31,9 @@ pub fn refuse_meaningless(words: &Dust) -> Result<()> {
         // Scripts of every target are drawn from it; those of a recording are as they are.
         ("--seed", words.seed.is_some(), &[PAGE_CACHE, MOUNT, REDIS, MEMCACHED, HTTP, POLICY, PAPER]),
     ];
-    let meaningless = options.iter().find(|(_, given, whom)| *given && !whom.contains(&asked));
-    meaningless.map_or(Ok(()), |(option, _, whom)| {
-        Err(Usage(format!("{option} is for {}, not for {asked}: leave it out", listed(whom))).into())
+    let meaningless = options.iter().find(|(_, given, targets)| *given && !targets.contains(&asked));
+    meaningless.map_or(Ok(()), |(option, _, targets)| {
+        Err(Usage(format!("{option} is for {}, not for {asked}: leave it out", listed(targets))).into())
     })
 }
 

@@ -1,8 +1,6 @@
 //! The counters of one body as a table.
 
-use clap::ValueEnum;
 use pantler_control::{BodyStat, Counters, OwnerStat, Prefetched, Size, TierStat};
-use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -18,40 +16,16 @@ const HEAD: &str =
 const TIER_HEAD: &str =
     "      hits    misses   read MB demotions  placed write MB   dropped   notices  blocks";
 
-/// By what owners and files are ordered, most first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Column {
-    Read,
-    Hits,
-    Misses,
-    Blocks,
-    Overrules,
-}
-
-impl Column {
-    fn of(self, counters: &Counters) -> u64 {
-        match self {
-            Self::Read => counters.read_bytes,
-            Self::Hits => counters.hits,
-            Self::Misses => counters.misses,
-            Self::Blocks => counters.blocks,
-            Self::Overrules => counters.overrules,
-        }
-    }
-}
-
 /// How a table is laid out.
 pub struct Table {
-    sort: Option<Column>,
     name_columns: usize,
 }
 
 impl Table {
-    /// For a terminal of `columns` columns; 0 for none. Without `sort` the body's
-    /// own order stays.
-    pub fn new(sort: Option<Column>, columns: usize) -> Self {
+    /// For a terminal of `columns` columns; 0 for none.
+    pub fn new(columns: usize) -> Self {
         let room = columns.saturating_sub(HEAD.len() + 1);
-        Self { sort, name_columns: room.clamp(NAME_COLUMNS, NAME_COLUMNS_MAX) }
+        Self { name_columns: room.clamp(NAME_COLUMNS, NAME_COLUMNS_MAX) }
     }
 
     /// The counters of `stat`; with `before`, what was counted since then.
@@ -95,7 +69,6 @@ impl Table {
             .collect();
         // A mount lists every run of the machine: most of them never came here.
         owners.retain(|(owner, _)| owner.counters.references > 0 || owner.counters.blocks > 0);
-        self.order(&mut owners);
         self.head(text, "  owner", HEAD);
         for (owner, counters) in &owners {
             let state = match (owner.live, owner.revoked) {
@@ -125,13 +98,12 @@ impl Table {
         let earlier: HashMap<_, _> =
             before.iter().flat_map(|before| &before.files).map(|file| (&file.path, &file.counters)).collect();
         // Files that were only ever hit hold nothing and cost nothing.
-        let mut files: Vec<_> = stat
+        let files: Vec<_> = stat
             .files
             .iter()
             .filter(|file| file.counters.blocks > 0 || file.counters.misses > 0)
             .map(|file| (file, since(&file.counters, earlier.get(&file.path).copied())))
             .collect();
-        self.order(&mut files);
         if !files.is_empty() {
             self.head(text, "  file", HEAD);
         }
@@ -143,13 +115,6 @@ impl Table {
         let more = listed as u64 + stat.files_left_out;
         if more > 0 {
             let _ = writeln!(text, "  and {more} more files, {listed} of them with --json");
-        }
-    }
-
-    /// Equal rows keep their order.
-    fn order<T>(&self, rows: &mut [(T, Counters)]) {
-        if let Some(column) = self.sort {
-            rows.sort_by_key(|(_, counters)| Reverse(column.of(counters)));
         }
     }
 
@@ -243,9 +208,7 @@ fn shortened(path: &str, width: usize) -> String {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use pantler_control::{
-        BodyInfo, BodyKind, FileStat, PolicyName, PrefetchStat, PriorityStat, RevocationStat,
-    };
+    use pantler_control::{BodyInfo, FileStat, PolicyName, PrefetchStat, PriorityStat, RevocationStat};
 
     pub fn sample() -> BodyStat {
         let counters = Counters {
@@ -262,14 +225,10 @@ pub mod tests {
         BodyStat {
             body: BodyInfo {
                 name: "/mnt/data".into(),
-                kind: BodyKind::Mount,
-                mount_point: Some("/mnt/data".into()),
-                origin: Some("/data".into()),
-                uid: 0,
-                pid: 1,
                 capacity_blocks: 1000,
                 block_bytes: 4096,
                 allocation: "lru-sp".into(),
+                ..BodyInfo::default()
             },
             totals: counters,
             prefetching: Some(PrefetchStat {
@@ -278,17 +237,12 @@ pub mod tests {
             }),
             owners: vec![OwnerStat {
                 owner: "queries".into(),
-                uid: Some(0),
-                pid: None,
                 live: true,
-                control: true,
-                revoked: false,
                 counters,
                 priorities: vec![PriorityStat { priority: 0, policy: PolicyName::Mru, blocks: 12 }],
+                ..OwnerStat::default()
             }],
-            owners_left_out: 0,
             files: vec![FileStat { path: "/a/very/long/path/to/some/cscope.out".into(), counters }],
-            files_left_out: 0,
             revocations: vec![RevocationStat {
                 number: 0,
                 owner: "queries".into(),
@@ -297,8 +251,8 @@ pub mod tests {
                 without: 400,
                 granted: true,
             }],
-            tiers: Vec::new(),
             body_counters: [("events_lost".to_owned(), 3), ("drops_refused".to_owned(), 0)].into(),
+            ..BodyStat::default()
         }
     }
 
@@ -316,7 +270,7 @@ pub mod tests {
   fetched ahead by lists: 90 blocks; 80 used, 7 of them late, 6 wasted, 2 failed
   events lost: 3
 ";
-        let table = Table::new(None, 0);
+        let table = Table::new(0);
         assert_eq!(table.of(&sample(), None), expected);
         let many = BodyStat { owners_left_out: 7, ..sample() };
         assert!(table.of(&many, None).contains("  and 7 more owners, with fewer references\n  total "));
@@ -333,30 +287,23 @@ pub mod tests {
         now.totals.references += 40;
         now.owners[0].counters.hits += 30;
         now.owners[0].counters.references += 40;
-        let text = Table::new(None, 0).of(&now, Some(&before));
+        let text = Table::new(0).of(&now, Some(&before));
         let total = text.lines().find(|line| line.starts_with("  total")).unwrap();
         let figures: Vec<_> = total.split_whitespace().skip(1).collect();
         assert_eq!(figures, ["0.0", "30", "0", "0", "75.0", "0", "0", "0", "12"]);
     }
 
     #[test]
-    fn rows_are_sorted_by_a_column_and_idle_owners_are_counted() {
+    fn idle_owners_are_counted() {
         let mut stat = sample();
-        let mut other = stat.owners[0].clone();
-        other.owner = "reader".into();
-        other.counters.misses = 500;
-        let mut idle = stat.owners[0].clone();
-        idle.counters = Counters::default();
-        stat.owners.extend([other, idle]);
-        let text = Table::new(Some(Column::Misses), 0).of(&stat, None);
-        let at = |name: &str| text.find(name).unwrap();
-        assert!(at("  reader") < at("  queries"), "{text}");
+        stat.owners.push(OwnerStat::default());
+        let text = Table::new(0).of(&stat, None);
         assert!(text.contains("  and 1 owners that read nothing here\n"), "{text}");
     }
 
     #[test]
     fn a_wide_terminal_shows_more_of_a_name() {
-        let text = Table::new(None, 130).of(&sample(), None);
+        let text = Table::new(130).of(&sample(), None);
         assert!(text.contains("  /a/very/long/path/to/some/cscope.out "), "{text}");
         assert!(text.lines().all(|line| line.starts_with("  queries lost") || line.len() <= 130), "{text}");
     }

@@ -9,18 +9,19 @@ use crate::{
 };
 
 /// Which kind of body it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum BodyKind {
     /// The kernel's page cache, steered.
+    #[default]
     Steer,
     /// A FUSE mount with its own frames.
     Mount,
 }
 
 /// What a body is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BodyInfo {
     /// Name of a run, or the mount point of a mount: what `--on` takes. Unique within a host.
     pub name: String,

@@ -1,7 +1,7 @@
 //! The speaker's side of the control socket.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -131,11 +131,6 @@ impl Client {
             Answer::Run(bodies) => Ok(bodies),
             other => Err(unexpected(&other)),
         }
-    }
-
-    /// The descriptor of the connection, to watch for the host's end.
-    pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.lines.stream().as_fd()
     }
 }
 

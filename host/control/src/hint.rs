@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
+use pantler_steward::{FileId, HintError, OwnerId, Steward};
+
 use crate::{ControlError, PolicyName};
 
 /// Lowest priority a hint may give.
@@ -96,22 +98,6 @@ pub enum Hint {
 }
 
 impl Hint {
-    /// Its word, as in JSON.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::SetPriority { .. } => "set-priority",
-            Self::GetPriority { .. } => "get-priority",
-            Self::SetPolicy { .. } => "set-policy",
-            Self::GetPolicy { .. } => "get-policy",
-            Self::SetTemporaryPriority { .. } => "set-temporary-priority",
-            Self::ListFile { .. } => "list-file",
-            Self::GetList => "get-list",
-            Self::EndList => "end-list",
-            Self::Clear => "clear",
-            Self::Grant => "grant",
-        }
-    }
-
     /// Whether the hint is about a file, so that a descriptor must come with it.
     pub fn path(&self) -> Option<&PathBuf> {
         match self {
@@ -127,23 +113,46 @@ impl Hint {
     /// starts.
     /// A body calls it before anything else.
     pub fn check(&self) -> Result<(), ControlError> {
-        if let Self::ListFile { ranges, .. } = self {
-            return check_ranges(ranges);
-        }
-        let (Self::SetPriority { priority, .. }
-        | Self::SetPolicy { priority, .. }
-        | Self::GetPolicy { priority }
-        | Self::SetTemporaryPriority { priority, .. }) = self
-        else {
-            return Ok(());
-        };
-        check_priority(*priority)?;
         match self {
+            Self::SetPriority { priority, .. }
+            | Self::SetPolicy { priority, .. }
+            | Self::GetPolicy { priority } => check_priority(*priority),
             Self::SetTemporaryPriority { first, last, .. } if last < first => Err(ControlError::invalid(
                 format!("blocks {first} to {last}: the last block must not come before the first"),
             )),
-            _ => Ok(()),
+            Self::SetTemporaryPriority { priority, .. } => check_priority(*priority),
+            Self::ListFile { ranges, .. } => check_ranges(ranges),
+            Self::GetPriority { .. } | Self::GetList | Self::EndList | Self::Clear | Self::Grant => Ok(()),
         }
+    }
+
+    /// Carries out what is for the steward to do. `file` is the one that the hint is
+    /// [about](Self::path), if it is about one. `None` for what bodies do themselves: lists and
+    /// grants.
+    ///
+    /// # Errors
+    /// A bound of the steward's.
+    pub fn carry_out(
+        &self,
+        steward: &mut Steward,
+        owner: OwnerId,
+        file: FileId,
+    ) -> Option<Result<HintAnswer, HintError>> {
+        let done = |result: Result<(), HintError>| result.map(|()| HintAnswer::Done);
+        Some(match *self {
+            Self::SetPriority { priority, .. } => done(steward.set_priority(owner, file, priority)),
+            Self::GetPriority { .. } => Ok(HintAnswer::Priority(steward.priority(owner, file))),
+            Self::SetPolicy { priority, policy } => done(steward.set_policy(owner, priority, policy)),
+            Self::GetPolicy { priority } => Ok(HintAnswer::Policy(steward.policy(owner, priority))),
+            Self::SetTemporaryPriority { first, last, priority, .. } => {
+                steward.set_temporary_priority(owner, file, first, last, priority).map(HintAnswer::Marked)
+            }
+            Self::Clear => {
+                steward.release_control(owner);
+                Ok(HintAnswer::Done)
+            }
+            Self::ListFile { .. } | Self::GetList | Self::EndList | Self::Grant => return None,
+        })
     }
 }
 
@@ -228,26 +237,6 @@ mod tests {
             assert_eq!(error.exit_status(), 2, "{error}");
         }
         assert_eq!(list(vec![(0, 1); RANGES_MAX + 1]).unwrap_err().exit_status(), 2);
-    }
-
-    #[test]
-    fn hints_are_called_as_in_json() {
-        let path = || PathBuf::from("f");
-        let (priority, policy) = (0, PolicyName::Lru);
-        for hint in [
-            Hint::SetPriority { path: path(), priority },
-            Hint::GetPriority { path: path() },
-            Hint::SetPolicy { priority, policy },
-            Hint::GetPolicy { priority },
-            Hint::SetTemporaryPriority { path: path(), first: 0, last: 1, priority },
-            Hint::ListFile { path: path(), ranges: vec![], append: false },
-            Hint::GetList,
-            Hint::EndList,
-            Hint::Clear,
-            Hint::Grant,
-        ] {
-            assert_eq!(serde_json::to_value(&hint).unwrap()["do"], hint.name());
-        }
     }
 
     #[test]

@@ -32,7 +32,6 @@ mod size;
 mod speaker;
 mod stat;
 mod text;
-mod told;
 pub mod wire;
 
 pub use body::{Body, BodyInfo, BodyKind};
@@ -40,15 +39,12 @@ pub use error::ControlError;
 pub use glob::{Glob, GlobError};
 pub use hint::{Hint, HintAnswer, LIST_FILES_MAX, ListAnswer, PRIORITY_MAX, PRIORITY_MIN, RANGES_MAX};
 pub use pantler_steward::PolicyName;
-pub use profile::{
-    Applied, DONE_WITH, FileRule, Prefetch, Profile, ProfileError, Temporary, policies, position,
-};
+pub use profile::{Applied, DONE_WITH, FileRule, Prefetch, Profile, ProfileError, policies, position};
 pub use revocations::Revocations;
 pub use run::{RunId, RunSpec};
 pub use size::{Size, SizeError};
 pub use speaker::{OwnerSelector, Speaker};
 pub use stat::{
-    BodyStat, Counters, DecisionLine, FILES_SHOWN, FileExplanation, FileStat, OwnerStat, PrefetchStat,
-    Prefetched, PriorityStat, RevocationStat, TierStat,
+    BodyStat, Counters, DecisionLine, FILES_SHOWN, FileExplanation, FileStat, FileStory, KnownOwner,
+    OwnerStat, PrefetchStat, Prefetched, PriorityStat, RevocationStat, TierStat,
 };
-pub use told::{FileStory, KnownOwner};

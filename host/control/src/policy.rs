@@ -2,7 +2,7 @@
 
 use pantler_steward::PolicyName;
 use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serializer};
 
 /// For `#[serde(with = "crate::policy")]`.
 pub(crate) fn serialize<S: Serializer>(policy: &PolicyName, out: S) -> Result<S::Ok, S::Error> {
@@ -13,8 +13,3 @@ pub(crate) fn serialize<S: Serializer>(policy: &PolicyName, out: S) -> Result<S:
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<PolicyName, D::Error> {
     String::deserialize(input)?.parse().map_err(D::Error::custom)
 }
-
-/// A policy where serde offers no `with`: as the value of a map.
-#[derive(Serialize, Deserialize)]
-#[serde(transparent)]
-pub(crate) struct PolicyText(#[serde(with = "crate::policy")] pub PolicyName);

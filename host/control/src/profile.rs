@@ -72,26 +72,6 @@ pub struct FileRule {
     /// `sequential`: each of these files is read from start to end once it is opened.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "sequential")]
     pub prefetch: Option<Prefetch>,
-    /// A temporary priority for blocks that are cached when the owner first touches the file (C3).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub temporary: Option<Temporary>,
-}
-
-impl FileRule {
-    /// The error is the first wish that was refused; the others count.
-    fn apply(&self, steward: &mut Steward, owner: OwnerId, file: FileId) -> Result<(), HintError> {
-        let lasting = match self.priority {
-            0 => Ok(()),
-            priority => steward.set_priority(owner, file, priority),
-        };
-        let temporary = match self.temporary {
-            None => Ok(0),
-            Some(range) => {
-                steward.set_temporary_priority(owner, file, range.first, range.last, range.priority)
-            }
-        };
-        lasting.and(temporary.map(drop))
-    }
 }
 
 /// What a profile says of a file that an owner opened.
@@ -101,41 +81,6 @@ pub struct Applied {
     pub done_with: Option<i32>,
     /// It is read from start to end.
     pub is_sequential: bool,
-}
-
-/// A temporary priority for a range of blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, try_from = "TemporaryText")]
-pub struct Temporary {
-    /// First block.
-    pub first: u64,
-    /// Last block, inclusive.
-    pub last: u64,
-    /// The priority.
-    pub priority: i32,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TemporaryText {
-    first: u64,
-    last: u64,
-    #[serde(deserialize_with = "priority")]
-    priority: i32,
-}
-
-impl TryFrom<TemporaryText> for Temporary {
-    type Error = String;
-
-    fn try_from(text: TemporaryText) -> Result<Self, String> {
-        if text.last < text.first {
-            return Err(format!(
-                "blocks {} to {}: the last must not come before the first",
-                text.first, text.last
-            ));
-        }
-        Ok(Temporary { first: text.first, last: text.last, priority: text.priority })
-    }
 }
 
 /// Why a profile was refused. One line that names the place and the value.
@@ -205,8 +150,8 @@ impl Profile {
         self.policies.iter().try_for_each(|(&priority, &policy)| steward.set_policy(owner, priority, policy))
     }
 
-    /// Gives owners what the rule of a file says, once the file is open and its path known. Each
-    /// wish counts for itself: a refused one has no effect and is logged, and the rest has effect.
+    /// Gives owners what the rule of a file says, once the file is open and its path known. A
+    /// priority that is refused has no effect and is logged, and the rest of the rule has effect.
     pub fn apply(
         &self,
         steward: &mut Steward,
@@ -218,8 +163,8 @@ impl Profile {
         let Some(rule) = self.rule(path) else {
             return Applied { done_with: None, is_sequential: is_sequential(&self.prefetch) };
         };
-        for owner in owners {
-            if let Err(error) = rule.apply(steward, owner, file) {
+        for owner in owners.into_iter().filter(|_| rule.priority != 0) {
+            if let Err(error) = steward.set_priority(owner, file, rule.priority) {
                 tracing::warn!(%error, path = %path.display(), "a rule of the profile was refused");
             }
         }
@@ -234,11 +179,6 @@ impl Profile {
     /// `path` is the path of an opened file, absolute or below a mount point.
     pub fn rule(&self, path: &Path) -> Option<&FileRule> {
         self.files.iter().find(|rule| rule.glob.matches(path))
-    }
-
-    /// Whether the profile says anything that changes a decision.
-    pub fn is_empty(&self) -> bool {
-        self.policies.is_empty() && self.files.is_empty() && self.prefetch.is_none()
     }
 }
 
@@ -268,16 +208,17 @@ fn priority<'de, D: Deserializer<'de>>(input: D) -> Result<i32, D::Error> {
 /// Policies by priority: a table of text in TOML and JSON.
 pub mod policies {
     use super::{BTreeMap, Deserialize, Deserializer, PolicyName, PriorityKey};
-    use crate::policy::PolicyText;
-    use serde::{Serialize, Serializer};
+    use serde::Serializer;
+
+    /// A policy where serde offers no `with`: as the value of a map.
+    #[derive(Deserialize)]
+    struct PolicyText(#[serde(with = "crate::policy")] PolicyName);
 
     type Policies = BTreeMap<i32, PolicyName>;
 
     /// For `serde(with)`.
     pub fn serialize<S: Serializer>(policies: &Policies, out: S) -> Result<S::Ok, S::Error> {
-        let texts: BTreeMap<i32, PolicyText> =
-            policies.iter().map(|(key, policy)| (*key, PolicyText(*policy))).collect();
-        texts.serialize(out)
+        out.collect_map(policies.iter().map(|(priority, policy)| (priority, policy.as_str())))
     }
 
     /// For `serde(with)`.

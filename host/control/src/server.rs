@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use pantler_kernel::process;
+
 use crate::frame::Lines;
 use crate::wire::{self, Answer, AnswerField, Request};
 use crate::{Body, BodyInfo, BodyKind, ControlError, RunId, RunSpec, Speaker};
@@ -29,13 +31,8 @@ const GROUP: &str = "pantler";
 
 /// Makes new bodies on request; the daemon has one, a command that hosts one body has none.
 pub trait Launcher: Send + Sync {
-    /// Launches what `launch` says, on behalf of the speaker, which may have passed a descriptor.
-    fn launch(
-        &self,
-        speaker: &Speaker,
-        launch: &serde_json::Value,
-        file: Option<OwnedFd>,
-    ) -> Result<Arc<dyn Body>, ControlError>;
+    /// Launches what `launch` says, on behalf of the speaker.
+    fn launch(&self, speaker: &Speaker, launch: serde_json::Value) -> Result<Arc<dyn Body>, ControlError>;
 }
 
 /// The bodies of one process, and what launches more.
@@ -281,7 +278,7 @@ fn serve(
         Request::BeginRun { run } => begin_run(host, speaker, run, runs).map(Answer::Run),
         Request::Launch { launch } => {
             let launcher = host.launcher.as_ref().ok_or_else(|| ControlError::unsupported("launching"))?;
-            let body = launcher.launch(speaker, &launch, file)?;
+            let body = launcher.launch(speaker, launch)?;
             let info = body.describe();
             host.replace(body);
             Ok(Answer::Launched(Box::new(info)))
@@ -333,7 +330,7 @@ fn speaker(stream: &UnixStream) -> io::Result<Speaker> {
 /// Supplementary groups of a process, if it is still one of `uid`. Only ever a reason to allow less
 /// when missing.
 fn groups(pid: u32, uid: u32) -> Vec<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let status = process::read_process(pid, "status").unwrap_or_default();
     let numbers = |key: &str| -> Vec<u32> {
         let line = status.lines().find_map(|line| line.strip_prefix(key));
         line.unwrap_or_default().split_whitespace().filter_map(|word| word.parse().ok()).collect()

@@ -155,28 +155,9 @@ mod tests {
 
     #[test]
     fn bad_sizes_are_named() {
-        let bad = [
-            "",
-            "0",
-            "0M",
-            "M",
-            ".5G",
-            "5.G",
-            "1.2.3",
-            "-1",
-            "+1",
-            "1e9",
-            "64MBs",
-            "64Mi",
-            "64X",
-            "1  M",
-            "0.1234567890123M",
-            "99999999T",
-            "18446744073709551616",
-            "6é",
-            "é",
-        ];
-        for text in bad {
+        let bad = "|0|0M|M|.5G|5.G|1.2.3|-1|+1|1e9|64MBs|64Mi|64X|1  M|0.1234567890123M|99999999T|\
+                   18446744073709551616|6é|é";
+        for text in bad.split('|') {
             assert_eq!(text.parse::<Size>(), Err(SizeError(text.to_owned())));
         }
     }

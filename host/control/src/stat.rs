@@ -7,6 +7,10 @@ use std::path::PathBuf;
 
 use crate::{BodyInfo, PolicyName};
 
+mod steward;
+
+pub use steward::{FileStory, KnownOwner};
+
 /// Files of a body that are told of one by one.
 pub const FILES_SHOWN: usize = 100;
 
@@ -61,7 +65,7 @@ pub struct PriorityStat {
 }
 
 /// One owner.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OwnerStat {
     /// Name for people: a run's name, or `program(pid)`.
     pub owner: String,
@@ -183,7 +187,7 @@ pub struct TierStat {
 }
 
 /// Everything `pantler stat` shows of one body.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BodyStat {
     /// The body.
     pub body: BodyInfo,
@@ -276,43 +280,21 @@ pub struct FileExplanation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::BodyKind;
 
     #[test]
     fn what_is_too_much_for_a_message_is_left_out_and_counted() {
-        let owner = |number: u64| OwnerStat {
-            owner: format!("o{number}"),
-            uid: None,
-            pid: None,
-            live: true,
-            control: false,
-            revoked: false,
-            counters: Counters { references: number, ..Counters::default() },
-            priorities: Vec::new(),
+        let owner = |references: u64| OwnerStat {
+            owner: format!("o{references}"),
+            counters: Counters { references, ..Counters::default() },
+            ..OwnerStat::default()
         };
         let mut stat = BodyStat {
-            body: BodyInfo {
-                name: "x".into(),
-                kind: BodyKind::Mount,
-                mount_point: None,
-                origin: None,
-                uid: 0,
-                pid: 1,
-                capacity_blocks: 1,
-                block_bytes: 4096,
-                allocation: "lru-sp".into(),
-            },
-            totals: Counters::default(),
-            prefetching: None,
             owners: (0..1000).map(owner).collect(),
-            owners_left_out: 0,
             files: vec![FileStat { path: "f".into(), counters: Counters::default() }; 10],
             files_left_out: 7,
-            revocations: Vec::new(),
-            tiers: Vec::new(),
-            body_counters: BTreeMap::new(),
+            ..BodyStat::default()
         };
-        let whole = stat.clone();
+        let mut nothing = stat.clone();
         stat.bound(1 << 20);
         assert_eq!((stat.owners.len(), stat.owners_left_out), (1000, 0));
         stat.bound(20_000);
@@ -320,7 +302,6 @@ mod tests {
         assert_eq!(stat.owners.len() as u64 + stat.owners_left_out, 1000);
         assert!(stat.owners.iter().all(|owner| owner.counters.references > 900), "the busiest stay");
         assert!(stat.owners.is_sorted_by_key(|owner| &owner.owner));
-        let mut nothing = whole;
         nothing.bound(10);
         assert_eq!((nothing.owners.len(), nothing.owners_left_out), (0, 1000));
         assert_eq!((nothing.files.len(), nothing.files_left_out), (0, 17));

@@ -4,8 +4,8 @@ use pantler_control::client::{Client, open_to_name};
 use pantler_control::server::{Host, Server};
 use pantler_control::wire::{Answer, Request};
 use pantler_control::{
-    Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, FileExplanation, Hint, HintAnswer,
-    OwnerSelector, PolicyName, RunId, RunSpec, Speaker,
+    Body, BodyInfo, BodyKind, BodyStat, ControlError, FileExplanation, Hint, HintAnswer, OwnerSelector,
+    PolicyName, RunId, RunSpec, Speaker,
 };
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -55,18 +55,7 @@ impl Body for Recorder {
     }
 
     fn stat(&self, _: &Speaker) -> Result<BodyStat, ControlError> {
-        Ok(BodyStat {
-            body: self.describe(),
-            totals: Counters::default(),
-            prefetching: None,
-            owners: vec![],
-            owners_left_out: 0,
-            files: vec![],
-            files_left_out: 0,
-            revocations: Vec::new(),
-            tiers: Vec::new(),
-            body_counters: Default::default(),
-        })
+        Ok(BodyStat { body: self.describe(), ..BodyStat::default() })
     }
 
     fn explain(&self, _: &Speaker, _: &Path, _: BorrowedFd<'_>) -> Result<FileExplanation, ControlError> {

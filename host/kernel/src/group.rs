@@ -127,22 +127,6 @@ pub(crate) fn read_number(path: &Path) -> Result<u64, KernelError> {
     })
 }
 
-/// Limits from here on are none: v1 writes the largest number of pages it can count.
-const NO_LIMIT: u64 = 1 << 60;
-
-/// The least that the groups above a folder leave, by the names of their files.
-pub(crate) fn headroom_above(folder: &Path, limits: &[&str], usage: &str) -> Option<u64> {
-    let above = folder.ancestors().skip(1).take_while(|folder| folder.join("cgroup.procs").exists());
-    above.filter_map(|folder| headroom_at(folder, limits, usage)).min()
-}
-
-/// What the limits of one folder leave.
-pub(crate) fn headroom_at(folder: &Path, limits: &[&str], usage: &str) -> Option<u64> {
-    let limit = limits.iter().filter_map(|file| read_number(&folder.join(file)).ok()).min()?;
-    let used = read_number(&folder.join(usage)).ok()?;
-    (limit < NO_LIMIT).then(|| limit.saturating_sub(used))
-}
-
 /// Writes a control file.
 ///
 /// # Errors

@@ -3,10 +3,12 @@
 
 use std::fmt;
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
+
+use crate::group::mounts::{Memory, Places};
 
 /// Limits from here on are none: v1 writes the largest number of pages that it can count.
-const NO_LIMIT: u64 = 1 << 60;
+pub(crate) const NO_LIMIT: u64 = 1 << 60;
 
 /// The memory of a control group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,25 +73,26 @@ fn groups_below(root: &Path) -> Vec<Group> {
 
 fn folders_and_groups(root: &Path) -> Vec<(PathBuf, Group)> {
     let machine = machine_bytes(root).unwrap_or(NO_LIMIT);
-    let hierarchies = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
-    let groups = hierarchies.lines().filter_map(|line| {
-        let (folders, files) = folders(root, line)?;
-        let group = |folder: PathBuf| files.group(&folder, machine).map(|group| (folder, group));
-        let groups: Vec<_> = folders.into_iter().filter_map(group).collect();
-        (!groups.is_empty()).then_some(groups)
-    });
-    // One hierarchy counts memory, whatever others there are.
-    groups.into_iter().next().unwrap_or_default()
+    let (own, files) = match Places::read_below(root).ok().and_then(|places| places.memory) {
+        Some(Memory::V1 { own }) => (own, V1),
+        Some(Memory::V2 { own, .. }) => (own, V2),
+        None => return Vec::new(),
+    };
+    // In a container the path may be one that only the host knows: then the top of what is mounted
+    // is the container's group. Folders that are none have no such files.
+    let group = |folder: &Path| Some((folder.to_owned(), files.group(folder, machine)?));
+    own.ancestors().filter_map(group).collect()
 }
 
 /// The names of a hierarchy's files.
-struct Files {
+#[derive(Debug)]
+pub(crate) struct Files {
     limits: &'static [&'static str],
     used: &'static str,
 }
 
-const V1: Files = Files { limits: &["memory.limit_in_bytes"], used: "memory.usage_in_bytes" };
-const V2: Files = Files { limits: &["memory.max", "memory.high"], used: "memory.current" };
+pub(crate) const V1: Files = Files { limits: &["memory.limit_in_bytes"], used: "memory.usage_in_bytes" };
+pub(crate) const V2: Files = Files { limits: &["memory.max", "memory.high"], used: "memory.current" };
 
 impl Files {
     fn group(&self, folder: &Path, machine: u64) -> Option<Group> {
@@ -98,25 +101,12 @@ impl Files {
         let limit = self.limits.iter().filter_map(|file| number(file)).min();
         Some(Group { limit: limit.filter(|limit| *limit < machine.min(NO_LIMIT)), used: number(self.used)? })
     }
-}
 
-/// The folders of a line of `/proc/self/cgroup`, from the own group up, where the hierarchies are
-/// mounted as usual. In a container the path may be one that only the host knows: then the top of
-/// what is mounted is the container's group.
-fn folders(root: &Path, line: &str) -> Option<(Vec<PathBuf>, Files)> {
-    let mut fields = line.splitn(3, ':').skip(1);
-    let (controllers, path) = (fields.next()?, fields.next()?);
-    let (top, files) = match controllers {
-        "" => ("sys/fs/cgroup", V2),
-        _ if controllers.split(',').any(|word| word == "memory") => ("sys/fs/cgroup/memory", V1),
-        _ => return None,
-    };
-    let top = root.join(top);
-    let path = Path::new(path.trim_start_matches('/'));
-    let is_below = path.components().all(|component| matches!(component, Component::Normal(_)));
-    let own = if is_below { top.join(path) } else { top.clone() };
-    let folders = own.ancestors().take_while(|folder| folder.starts_with(&top)).map(Path::to_owned).collect();
-    Some((folders, files))
+    /// The least that the limits of these folders leave.
+    pub(crate) fn headroom<'a>(&self, folders: impl Iterator<Item = &'a Path>) -> Option<u64> {
+        let groups = folders.filter_map(|folder| self.group(folder, NO_LIMIT));
+        groups.filter_map(|group| Some(group.limit?.saturating_sub(group.used))).min()
+    }
 }
 
 fn machine_bytes(root: &Path) -> Option<u64> {
@@ -138,6 +128,10 @@ mod tests {
         assert_eq!(kilobytes("A: 1 kB\nMemAvailable:   20 kB\n", "MemAvailable:"), Some(20 << 10));
     }
 
+    const MOUNTS: &str = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
+        35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+        38 31 0:35 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+
     /// A machine with a gigabyte and these files.
     fn machine(own: &str, files: &[(&str, &str)]) -> Vec<Group> {
         groups_below(recorded(own, files).path())
@@ -145,9 +139,14 @@ mod tests {
 
     fn recorded(own: &str, files: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
-        let files = [("proc/meminfo", "MemTotal: 1048576 kB\n"), ("proc/self/cgroup", own)]
-            .into_iter()
-            .chain(files.iter().copied());
+        let files = [
+            ("proc/meminfo", "MemTotal: 1048576 kB\n"),
+            ("proc/self/cgroup", own),
+            ("proc/self/mountinfo", MOUNTS),
+            ("sys/fs/cgroup/cgroup.controllers", "cpu memory\n"),
+        ]
+        .into_iter()
+        .chain(files.iter().copied());
         for (file, text) in files {
             let path = root.path().join(file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();

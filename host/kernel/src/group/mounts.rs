@@ -61,10 +61,8 @@ impl Places {
             let top = mount.folder_of(root, mount.root);
             let controllers = fs::read_to_string(top.join("cgroup.controllers")).ok()?;
             let has_memory = controllers.split_ascii_whitespace().any(|word| word == "memory");
-            has_memory.then(|| Memory::V2 {
-                own: mount.folder_of(root, own_group(&own, "").unwrap_or("/")),
-                root: top,
-            })
+            let own = mount.folder_of(root, own_group(&own, "")?);
+            has_memory.then_some(Memory::V2 { root: top, own })
         };
         let memory = v1("memory").map(|own| Memory::V1 { own }).or_else(v2);
         Ok(Places { memory, blkio: v1("blkio") })

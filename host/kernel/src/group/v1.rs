@@ -4,10 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::mounts::{Memory, Places};
-use super::{
-    RunGroup, Throttle, Usage, evacuate_and_remove, headroom_above, read, read_number, stat_field, write,
-};
-use crate::KernelError;
+use super::{RunGroup, Throttle, Usage, evacuate_and_remove, read, read_number, stat_field, write};
+use crate::{KernelError, memory};
 
 /// The groups of one run on a v1 machine.
 #[derive(Debug)]
@@ -96,7 +94,7 @@ impl RunGroup for V1 {
     }
 
     fn headroom(&self) -> Option<u64> {
-        headroom_above(&self.memory, &["memory.limit_in_bytes"], "memory.usage_in_bytes")
+        memory::V1.headroom(self.memory.ancestors().skip(1))
     }
 
     fn peak(&self) -> Option<u64> {

@@ -14,11 +14,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::mounts::{Memory, Places};
-use super::{
-    NO_LIMIT, RunGroup, Throttle, Usage, evacuate_and_remove, headroom_above, headroom_at, read, read_number,
-    stat_field, write,
-};
-use crate::KernelError;
+use super::{RunGroup, Throttle, Usage, evacuate_and_remove, read, read_number, stat_field, write};
+use crate::{KernelError, memory};
 
 /// The groups of one run on a v2 machine.
 #[derive(Debug)]
@@ -92,7 +89,7 @@ impl V2 {
     fn take_limits<'a>(&self, groups: impl Iterator<Item = &'a Path> + Clone) -> Result<(), KernelError> {
         for file in ["memory.max", "memory.high"] {
             let limits = groups.clone().filter_map(|group| read_number(&group.join(file)).ok());
-            if let Some(limit) = limits.min().filter(|&limit| limit < NO_LIMIT) {
+            if let Some(limit) = limits.min().filter(|&limit| limit < memory::NO_LIMIT) {
                 write(&self.top.join(file), &limit.to_string())?;
             }
         }
@@ -166,9 +163,7 @@ impl RunGroup for V2 {
     }
 
     fn headroom(&self) -> Option<u64> {
-        let (limits, usage) = (["memory.max", "memory.high"], "memory.current");
-        let here = headroom_at(&self.top, &limits, usage);
-        here.into_iter().chain(headroom_above(&self.top, &limits, usage)).min()
+        memory::V2.headroom(self.top.ancestors())
     }
 
     fn peak(&self) -> Option<u64> {

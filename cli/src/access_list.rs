@@ -28,7 +28,7 @@ const FOLDERS_MAX: usize = 10_000;
 ///
 /// # Errors
 /// Names that cannot be read. What a body refuses is only logged: the program runs as well without.
-pub fn foretell(
+pub fn tell(
     profile: &Profile,
     mounts: &mut [Client],
     steered: Option<&dyn Body>,

@@ -85,30 +85,14 @@ pub fn of_too_much(memory: Size) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pantler_control::{BodyInfo, BodyKind, Counters};
+    use pantler_control::{BodyInfo, Counters};
 
     fn stat(references: u64, read_bytes: u64, counters: &[(&str, u64)]) -> BodyStat {
         BodyStat {
-            body: BodyInfo {
-                name: "job".into(),
-                kind: BodyKind::Steer,
-                mount_point: None,
-                origin: None,
-                uid: 0,
-                pid: 1,
-                capacity_blocks: 4000,
-                block_bytes: 4096,
-                allocation: "lru-sp".into(),
-            },
+            body: BodyInfo { block_bytes: 4096, ..BodyInfo::default() },
             totals: Counters { references, read_bytes, ..Counters::default() },
-            prefetching: None,
-            owners: Vec::new(),
-            owners_left_out: 0,
-            files: Vec::new(),
-            files_left_out: 0,
-            revocations: Vec::new(),
-            tiers: Vec::new(),
             body_counters: counters.iter().map(|&(name, count)| (name.to_owned(), count)).collect(),
+            ..BodyStat::default()
         }
     }
 

@@ -1,42 +1,10 @@
-//! What a steward knows, in the words of control: for every body alike.
+//! What a steward knows, as counters and decisions that can be asked for: for every body alike.
 
 use std::collections::BTreeMap;
 
-use pantler_steward::{Block, Decision, FileId, HintError, OwnerId, Rule, Steward};
+use pantler_steward::{Block, Decision, FileId, OwnerId, Rule, Steward};
 
-use crate::stat::{Counters, DecisionLine, OwnerStat, PrefetchStat, Prefetched, PriorityStat};
-use crate::{Hint, HintAnswer};
-
-impl Hint {
-    /// Carries out what is for the steward to do. `file` is the one that the hint is
-    /// [about](Self::path), if it is about one. `None` for what bodies do themselves: lists and
-    /// grants.
-    ///
-    /// # Errors
-    /// A bound of the steward's.
-    pub fn carry_out(
-        &self,
-        steward: &mut Steward,
-        owner: OwnerId,
-        file: FileId,
-    ) -> Option<Result<HintAnswer, HintError>> {
-        let done = |result: Result<(), HintError>| result.map(|()| HintAnswer::Done);
-        Some(match *self {
-            Self::SetPriority { priority, .. } => done(steward.set_priority(owner, file, priority)),
-            Self::GetPriority { .. } => Ok(HintAnswer::Priority(steward.priority(owner, file))),
-            Self::SetPolicy { priority, policy } => done(steward.set_policy(owner, priority, policy)),
-            Self::GetPolicy { priority } => Ok(HintAnswer::Policy(steward.policy(owner, priority))),
-            Self::SetTemporaryPriority { first, last, priority, .. } => {
-                steward.set_temporary_priority(owner, file, first, last, priority).map(HintAnswer::Marked)
-            }
-            Self::Clear => {
-                steward.release_control(owner);
-                Ok(HintAnswer::Done)
-            }
-            Self::ListFile { .. } | Self::GetList | Self::EndList | Self::Grant => return None,
-        })
-    }
-}
+use super::{Counters, DecisionLine, OwnerStat, PrefetchStat, Prefetched, PriorityStat};
 
 /// What a body knows of an owner.
 #[derive(Debug, Clone)]
@@ -187,7 +155,7 @@ fn placing(decision: &Decision) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PolicyName;
+    use crate::{Hint, HintAnswer, PolicyName};
     use pantler_steward::Options;
     use pantler_steward::placement::Tier;
 

@@ -1,7 +1,7 @@
 //! Finding the body a command is about, among all hosts on this machine.
 
 use anyhow::Result;
-use pantler_control::client::{Client, open_to_name};
+use pantler_control::client::Client;
 use pantler_control::wire::{Answer, Request};
 use pantler_control::{BodyInfo, BodyKind, ControlError, runtime};
 use std::os::fd::{AsFd, OwnedFd};
@@ -161,9 +161,4 @@ impl Found {
     pub fn ask(&mut self, request: &Request, file: Option<&OwnedFd>) -> Result<Answer, ControlError> {
         self.client.ask(request, file.map(AsFd::as_fd))
     }
-}
-
-/// Opens the file a hint or question names, with our own rights.
-pub fn file(path: &Path) -> Result<OwnedFd, ControlError> {
-    open_to_name(path)
 }
