@@ -223,13 +223,13 @@ fn add(parts: &mut Vec<Part>, path: PathBuf, range: Option<(i64, i64)>) {
 fn from_trace_file(trace: &Path) -> Result<Vec<Part>> {
     let mut reader = Reader::open(trace, &ReadOptions::default())?;
     let refuse = |what: &str| ControlError::invalid(format!("{}: expected {what}", trace.display()));
-    if !reader.has_ranges() {
-        return Err(refuse("a trace that knows files and bytes").into());
-    }
     let (mut parts, mut batch, mut more) = (Vec::new(), Vec::new(), true);
     while more {
         batch.clear();
         more = reader.fill(&mut batch)?;
+        if !reader.has_ranges() {
+            return Err(refuse("a trace that knows files and bytes").into());
+        }
         for request in batch.iter().filter(|request| !request.write && request.length > 0) {
             let name = reader.file_names().get(request.file as usize);
             let start = i64::try_from(request.offset).ok();

@@ -446,17 +446,9 @@ fn what_will_be_read_is_there_before() {
     place.ok(&["prefetch", "--end", "--owner", "kept"]);
     assert_eq!(number(&place.ok(&["prefetch", "--json", "--show", "--owner", "kept"]), "ranges"), 0);
     // A trace says it as well.
-    let trace = place.folder.path().join("trace.json");
-    let lines: Vec<String> = [0, 4096, 90_000]
-        .iter()
-        .map(|offset| {
-            format!(
-                "{{\"owner\":\"x\",\"file\":\"{}\",\"offset\":{offset},\"length\":4096,\"write\":false}}",
-                names[0]
-            )
-        })
-        .collect();
-    fs::write(&trace, lines.join("\n") + "\n").unwrap();
+    let trace = place.folder.path().join("trace.csv");
+    let lines = [0, 4096, 90_000].map(|offset| format!("x,{},{offset},4096,read\n", names[0]));
+    fs::write(&trace, format!("owner,file,offset,length,op\n{}", lines.concat())).unwrap();
     let said =
         place.ok(&["prefetch", "--json", "--from-trace", &trace.display().to_string(), "--owner", "kept"]);
     assert_eq!(number(&said, "ranges"), 2, "{said}");
