@@ -79,9 +79,6 @@ pub struct Attributes {
 
 impl Attributes {
     /// What an open file is like now.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn of(file: BorrowedFd<'_>) -> io::Result<Self> {
         let stat = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW, STAT)?;
         Ok(Self::from(&stat))

@@ -31,9 +31,6 @@ pub enum Entries {
 impl Entries {
     /// Some entries from the point `from` on: 0 is the start, else the `next` of an entry. Nothing
     /// at the end.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn read(&mut self, from: u64) -> io::Result<Vec<Entry>> {
         match self {
             Self::Local(entries) => entries.read(from),
@@ -42,9 +39,6 @@ impl Entries {
     }
 
     /// Makes the names safe against power failure.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn sync(&self) -> io::Result<()> {
         match self {
             Self::Local(entries) => entries.sync(),

@@ -82,9 +82,6 @@ impl OpenFile {
     }
 
     /// What the file is like now. An object never changes: what replaces it is another file.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn attributes(&self) -> io::Result<Attributes> {
         match self {
             Self::Local(file) => file.attributes(),
@@ -101,17 +98,11 @@ impl OpenFile {
     }
 
     /// See [`LocalFile::write_at`].
-    ///
-    /// # Errors
-    /// The system's.
     pub fn write_at(&self, offset: u64, data: &[u8], append: bool) -> io::Result<usize> {
         self.local()?.write_at(offset, data, append)
     }
 
     /// Cuts or extends the file.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn set_len(&self, size: u64) -> io::Result<()> {
         self.local()?.set_len(size)
     }
@@ -128,9 +119,6 @@ impl OpenFile {
     }
 
     /// Reports errors of earlier writes without waiting for the device, as closing a file does.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn flush(&self) -> io::Result<()> {
         match self {
             Self::Local(file) => file.flush(),
@@ -139,9 +127,6 @@ impl OpenFile {
     }
 
     /// Reserves or releases space. `mode` as for `fallocate`.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn allocate(&self, mode: u32, offset: u64, length: u64) -> io::Result<()> {
         self.local()?.allocate(mode, offset, length)
     }
@@ -160,9 +145,6 @@ impl OpenFile {
     }
 
     /// Copies bytes to another file of the origin, sharing blocks where the file system can.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn copy_to(&self, offset: u64, to: &OpenFile, to_offset: u64, length: usize) -> io::Result<usize> {
         self.local()?.copy_to(offset, to.local()?, to_offset, length)
     }

@@ -14,6 +14,8 @@
 //! * [`Filling`]: buffers that are filled one after the other.
 //! * [`Caller`]: acting with another's user, groups and file mode mask on the current thread.
 //!
+//! Errors are those of the system or the store, unchanged, where nothing else is said.
+//!
 //! Nothing here resolves a path with more than one component below the origin: a symbolic link in
 //! the origin, or a name with a slash or `..`, cannot lead out of it.
 

@@ -105,9 +105,6 @@ impl Server {
     }
 
     /// Where it listens.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }

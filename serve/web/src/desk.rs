@@ -209,9 +209,6 @@ impl Desk {
     }
 
     /// A request that has a turn looks for its bytes.
-    ///
-    /// # Errors
-    /// The system's.
     pub(crate) fn take_turn(
         self: &Arc<Self>,
         turn: Turn,
@@ -224,9 +221,6 @@ impl Desk {
 
     /// A request that had the beginning of a piece, or was told to look, looks for more of it.
     /// `is_known` says that all of it was there just now. Without bytes it waits, since `waited`.
-    ///
-    /// # Errors
-    /// The system's.
     pub(crate) fn look_on(
         self: &Arc<Self>,
         file: &Arc<Opened>,

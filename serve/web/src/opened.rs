@@ -75,9 +75,6 @@ impl Opened {
     /// Whether the bytes that were read so far may be of several versions; `false` for a file that
     /// is not settled. A writer may have set back the time of modification, as `cp -p` does; the
     /// time of change counts unless a name came or went, as when another version takes it.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn is_mixed(&self) -> io::Result<bool> {
         if !self.is_settled {
             return Ok(false);
@@ -88,9 +85,6 @@ impl Opened {
     }
 
     /// Reads what is in the page cache. What is missing the kernel has begun to read from the disk.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn read_now(&self, into: &mut [u8], offset: u64) -> io::Result<Now> {
         loop {
             let mut buffers = [IoSliceMut::new(into)];
@@ -110,9 +104,6 @@ impl Opened {
     }
 
     /// Reads from the disk if need be. 0 where the file ends.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn read_waiting(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
         loop {
             match rustix::io::pread(self.as_fd(), &mut *into, offset) {

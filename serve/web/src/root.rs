@@ -68,9 +68,6 @@ impl Root {
     }
 
     /// Opens what lies at a path without waiting for the disk; `None` if that cannot be.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn open_now(&self, names: &Names) -> io::Result<Option<Found>> {
         match self.resolve(names, ResolveFlags::CACHED) {
             Err(Errno::AGAIN | Errno::INVAL) => Ok(None),

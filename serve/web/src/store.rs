@@ -63,9 +63,6 @@ impl Store {
     /// The beginning of a piece, if it is there; empty where the file ends. The kernel is asked by
     /// reading: it gives what lies before the first missing page. A steward is asked first, unless
     /// it said just now that it holds all (`is_known`): what leaves in between is read again.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn look(
         &self,
         file: &Arc<Opened>,
@@ -95,9 +92,6 @@ impl Store {
 
     /// Reads a piece, waiting for the disk. The result is short where the file ends. With `keep`
     /// the bytes are returned, else they are only brought into the cache.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn read(
         &self,
         file: &Arc<Opened>,

@@ -26,9 +26,6 @@ impl LocalEntries {
 
     /// Some entries from the point `from` on: 0 is the start, else the `next` of an entry. Nothing
     /// at the end.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn read(&mut self, from: u64) -> io::Result<Vec<Entry>> {
         rustix::fs::seek(&self.fd, SeekFrom::Start(from))?;
         let mut buffer = [MaybeUninit::uninit(); BUFFER_BYTES];
@@ -50,9 +47,6 @@ impl LocalEntries {
     }
 
     /// Makes the names safe against power failure.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(&self.fd)?)
     }

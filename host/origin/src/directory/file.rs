@@ -48,9 +48,6 @@ impl LocalFile {
     }
 
     /// What the file is like now.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn attributes(&self) -> io::Result<Attributes> {
         Attributes::of(self.plain.as_fd())
     }
@@ -84,9 +81,6 @@ impl LocalFile {
     }
 
     /// Cuts or extends the file.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn set_len(&self, size: u64) -> io::Result<()> {
         self.plain.set_len(size)
     }
@@ -106,9 +100,6 @@ impl LocalFile {
     }
 
     /// Reports errors of earlier writes without waiting for the device, as closing a file does.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn flush(&self) -> io::Result<()> {
         // Closing a duplicate reports what closing the original would.
         let copy: OwnedFd = self.plain.try_clone()?.into();
@@ -118,9 +109,6 @@ impl LocalFile {
     }
 
     /// Reserves or releases space. `mode` as for `fallocate`.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn allocate(&self, mode: u32, offset: u64, length: u64) -> io::Result<()> {
         let mode = FallocateFlags::from_bits(mode).ok_or(Errno::OPNOTSUPP)?;
         Ok(rustix::fs::fallocate(&self.plain, mode, offset, length)?)
@@ -137,9 +125,6 @@ impl LocalFile {
     }
 
     /// Copies bytes to another file of the origin, sharing blocks where the file system can.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn copy_to(&self, offset: u64, to: &LocalFile, to_offset: u64, length: usize) -> io::Result<usize> {
         let (mut from, mut into) = (offset, to_offset);
         let length = length.min(0x7fff_f000);

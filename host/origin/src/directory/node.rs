@@ -29,9 +29,6 @@ impl LocalNode {
     }
 
     /// What the file is like now.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn attributes(&self) -> io::Result<Attributes> {
         Attributes::of(self.fd.as_fd())
     }
@@ -94,9 +91,6 @@ impl LocalNode {
     }
 
     /// Opens this directory for listing.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn entries(&self) -> io::Result<LocalEntries> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(LocalEntries::new(rustix::fs::open(self.own_path(), flags, Mode::empty())?))
@@ -104,9 +98,6 @@ impl LocalNode {
 
     /// Creates and opens a regular file in this directory; with `exclusive`, only if the name is
     /// free.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn create(
         &self,
         name: &OsStr,
@@ -138,9 +129,6 @@ impl LocalNode {
     }
 
     /// Creates a file of any type but directory and link. `rdev` counts for device files.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn make(&self, name: &OsStr, mode: u32, rdev: u64) -> io::Result<LocalNode> {
         check_name(name)?;
         let permissions = Mode::from_raw_mode(mode & 0o7777);
@@ -149,9 +137,6 @@ impl LocalNode {
     }
 
     /// Creates a directory.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn make_directory(&self, name: &OsStr, mode: u32) -> io::Result<LocalNode> {
         check_name(name)?;
         rustix::fs::mkdirat(&self.fd, name, Mode::from_raw_mode(mode & 0o7777))?;
@@ -159,9 +144,6 @@ impl LocalNode {
     }
 
     /// Creates a symbolic link with the text `target`, which is not looked at.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn make_symlink(&self, name: &OsStr, target: &OsStr) -> io::Result<LocalNode> {
         check_name(name)?;
         rustix::fs::symlinkat(target, &self.fd, name)?;
@@ -169,9 +151,6 @@ impl LocalNode {
     }
 
     /// Gives the file a further name in `directory`.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn link(&self, directory: &LocalNode, name: &OsStr) -> io::Result<()> {
         check_name(name)?;
         // By way of /proc, because AT_EMPTY_PATH asks for a privilege that the caller need not
@@ -186,18 +165,12 @@ impl LocalNode {
     }
 
     /// Removes a name of a file that is no directory.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn unlink(&self, name: &OsStr) -> io::Result<()> {
         check_name(name)?;
         Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
     }
 
     /// Removes an empty directory.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
         check_name(name)?;
         Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::REMOVEDIR)?)
@@ -249,9 +222,6 @@ impl LocalNode {
     }
 
     /// Size, free space and limits of the file system.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn file_system(&self) -> io::Result<rustix::fs::StatVfs> {
         Ok(rustix::fs::fstatvfs(&self.fd)?)
     }

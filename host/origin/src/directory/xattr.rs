@@ -20,17 +20,11 @@ impl LocalNode {
     }
 
     /// The names of all extended attributes, each followed by a zero byte.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn xattr_names(&self) -> io::Result<Vec<u8>> {
         whole(|buffer| rustix::fs::listxattr(self.own_path(), buffer))
     }
 
     /// Sets an extended attribute. `flags` as for `setxattr`.
-    ///
-    /// # Errors
-    /// The system's.
     pub fn set_xattr(&self, name: &OsStr, value: &[u8], flags: u32) -> io::Result<()> {
         let flags = XattrFlags::from_bits(flags).ok_or(Errno::INVAL)?;
         Ok(rustix::fs::setxattr(self.own_path(), name, value, flags)?)
