@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use clap::Args;
 use pantler_control::{ControlError, Size};
-use pantler_web::{AccessLog, Limits, Options, Order, Server, StoreKind, Tls, WebError};
+use pantler_web::{AccessLog, Limits, Options, Order, Server, Tls, WebError};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -39,10 +39,6 @@ pub struct Web {
     /// Which requests are served first: those for cached files (truth) or the oldest (fifo)
     #[arg(long, value_name = "ORDER", default_value = "truth")]
     pub order: Order,
-    /// Where bytes lie while they are served: files (the page cache) or cache:SIZE (a Pantler cache
-    /// in the server)
-    #[arg(long, value_name = "STORE", default_value = "files", value_parser = store)]
-    pub store: StoreKind,
     /// Most reads of the disk at a time
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=512))]
     pub disk_reads: u32,
@@ -145,7 +141,6 @@ fn options(words: &Web) -> Options {
     let mut options = Options::new(&words.root, words.listen);
     options.metrics = words.metrics;
     options.order = words.order;
-    options.store = words.store;
     options.disk_reads = words.disk_reads;
     options.threads = words.threads.unwrap_or(options.threads);
     options.buffer_bytes = words.buffers.bytes();
@@ -172,10 +167,9 @@ fn options(words: &Web) -> Options {
     options
 }
 
-/// What makes no sense is usage; what this machine refuses is failure.
+/// What this machine refuses is failure.
 fn refused(error: WebError) -> anyhow::Error {
     match &error {
-        WebError::Cache(_) => Usage::new(error).into(),
         WebError::Listen { error: inner, .. } if inner.kind() == std::io::ErrorKind::PermissionDenied => {
             let what = "the right to listen there".to_owned();
             let remedy = format!("{error}: take a port from 1024 on, or run as root");
@@ -188,19 +182,6 @@ fn refused(error: WebError) -> anyhow::Error {
 fn index(text: &str) -> Result<String, String> {
     let is_name = !text.is_empty() && text != "." && text != ".." && !text.contains(['/', '\0']);
     if is_name { Ok(text.to_owned()) } else { Err("expected the name of a file, without a slash".to_owned()) }
-}
-
-fn size(text: &str) -> Result<u64, String> {
-    let size: Size = text.parse().map_err(|error: pantler_control::SizeError| error.to_string())?;
-    Ok(size.bytes())
-}
-
-fn store(text: &str) -> Result<StoreKind, String> {
-    match text.split_once(':') {
-        None if text == "files" => Ok(StoreKind::Files),
-        Some(("cache", bytes)) => Ok(StoreKind::Cache(size(bytes)?)),
-        _ => Err("expected files or cache:SIZE".to_owned()),
-    }
 }
 
 /// `500ms`, `5s`, `2m`; plain numbers are seconds.
@@ -231,8 +212,6 @@ mod tests {
         for bad in ["", "s", "-1s", "5 s", "1d", "nan", "1e9"] {
             assert!(duration(bad).is_err(), "{bad}");
         }
-        assert_eq!(store("cache:1M"), Ok(StoreKind::Cache(1 << 20)));
-        assert!(store("cache").is_err() && store("cache:x").is_err());
         assert!(index("a/b").is_err() && index("..").is_err());
     }
 }

@@ -74,8 +74,6 @@ fn what_is_wrong_is_said_with_a_status() {
     assert!(status == Some(1) && text.contains("/no/such/folder"), "{text}");
     for (words, hint) in [
         (["--order", "best"], "truth"),
-        (["--store", "disk"], "cache:SIZE"),
-        (["--store", "cache:1K"], "cache size"),
         (["--idle-time", "soon"], "duration"),
         (["--listen", "70000"], "127.0.0.1:8080"),
         (["--tls-key", "k.pem"], "--tls-certificate"),

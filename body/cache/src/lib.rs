@@ -35,7 +35,6 @@
 mod cache;
 mod error;
 mod frames;
-mod heap;
 mod lower;
 mod memory;
 mod options;
@@ -45,7 +44,6 @@ mod scheduler;
 
 pub use cache::{Activity, Cache, Traffic};
 pub use error::CacheError;
-pub use heap::hold_little;
 pub use lower::tier_index_bytes_max;
 pub use options::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, FRAME_METADATA_BYTES, Options};
 pub use request::Request;

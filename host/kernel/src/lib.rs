@@ -7,7 +7,7 @@
 //!   this process is in.
 //! * [`process`], [`pid_namespace`], [`mount_table`]: what `/proc` says; [`unserved`]: mounts
 //!   without a server.
-//! * [`limits`], [`clock`]: descriptors, the clock, scheduling.
+//! * [`limits`], [`clock`], [`heap`]: descriptors, the clock, scheduling, what the heap keeps.
 //! * [`file_handle`]: names of files that survive closing.
 //! * [`btf`]: where the kernel's structs keep their fields.
 //! * [`names`]: names of what a run leaves in the kernel, and cleaning up after crashed runs.
@@ -20,6 +20,7 @@ pub mod clock;
 pub mod error;
 pub mod file_handle;
 pub mod group;
+pub mod heap;
 pub mod held;
 pub mod limits;
 pub mod memory;

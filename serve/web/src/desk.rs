@@ -25,10 +25,9 @@ use crate::error::WebError;
 use crate::files::Files;
 use crate::knowledge::{Knower, Knowledge};
 use crate::metrics::Metrics;
-use crate::opened::Opened;
+use crate::opened::{Below, Opened};
 use crate::options::{Options, Order};
 use crate::scheduler::{self, Arrival, GroupId, Scheduler, Ticket, Wish};
-use crate::store::Store;
 
 mod queues;
 mod reader;
@@ -125,8 +124,6 @@ pub(crate) struct Desk {
     work: Condvar,
     start: Instant,
     knower: Knower,
-    /// Where the bytes lie.
-    pub(crate) store: Store,
     /// Memory on the way.
     pub(crate) buffers: Arc<Buffers>,
     /// What is counted.
@@ -146,7 +143,7 @@ impl Desk {
     /// A desk with its readers.
     ///
     /// # Errors
-    /// Options that make no sense, and threads that do not start.
+    /// Threads that do not start.
     pub(crate) fn open(
         options: &Options,
         metrics: Arc<Metrics>,
@@ -159,8 +156,7 @@ impl Desk {
             state: Mutex::new(state),
             work: Condvar::new(),
             start: Instant::now(),
-            knower: Knower::new(options.order),
-            store: Store::new(options.store, options.threads + options.disk_reads, metrics.asked.clone())?,
+            knower: Knower::new(options.order, metrics.asked.clone()),
             buffers: Buffers::new(options.buffer_bytes),
             metrics,
         });
@@ -183,14 +179,14 @@ impl Desk {
     /// # Errors
     /// The system's, from looking.
     pub(crate) fn ask(self: &Arc<Self>, file: &Arc<Opened>, wish: Wish) -> io::Result<Reply> {
-        let knowledge = self.knower.of(&self.store, file);
+        let knowledge = self.knower.of(file);
         let mut state = self.lock();
         let mut is_cached = false;
         // Requests for a piece that is being read share its bytes. By now a part of it is cached,
         // and each request that looks for that would have a copy of its own.
         if !state.queues.scheduler.is_being_read(wish) {
             drop(state);
-            is_cached = knowledge.is_cached(&self.store, file, wish);
+            is_cached = self.knower.is_cached(knowledge, file, wish);
             state = self.lock();
         }
         let now = self.start.elapsed();
@@ -228,10 +224,10 @@ impl Desk {
         waited: Option<Waited>,
         is_known: bool,
     ) -> io::Result<Reply> {
-        if let Some(bytes) = self.store.look(file, wish, is_known, &self.buffers)? {
+        if let Some(bytes) = self.look(file, wish, is_known)? {
             return Ok(Reply::Bytes(bytes));
         }
-        if self.knower.of(&self.store, file) == Knowledge::Nothing {
+        if self.knower.of(file) == Knowledge::Nothing {
             // It has left the cache: back to the end of the line.
             return self.ask(file, wish);
         }
@@ -255,6 +251,15 @@ impl Desk {
         self.work.notify_all();
     }
 
+    /// The beginning of a piece, if it is there. A mount is asked first, unless it said just now
+    /// that it holds all (`is_known`): a read from it waits for the disk.
+    fn look(&self, file: &Opened, wish: Wish, is_known: bool) -> io::Result<Option<Bytes>> {
+        if file.below() == Below::Mount && !is_known && self.knower.holds(file, wish) != Some(true) {
+            return Ok(None);
+        }
+        file.look(wish, &self.buffers)
+    }
+
     fn look_with(
         self: &Arc<Self>,
         mut turn: Turn,
@@ -263,7 +268,7 @@ impl Desk {
         waited: Waited,
         is_known: bool,
     ) -> io::Result<Reply> {
-        let seen = self.store.look(file, wish, is_known, &self.buffers)?;
+        let seen = self.look(file, wish, is_known)?;
         // From here on the turn is given back under the same lock as what came of it.
         turn.desk = None;
         let mut state = self.lock();

@@ -41,9 +41,6 @@ pub enum WebError {
         /// The system's answer.
         error: io::Error,
     },
-    /// The cache of the library does not fit.
-    #[error(transparent)]
-    Cache(#[from] pantler_cache::CacheError),
     /// Threads or descriptors are short.
     #[error("cannot start: {0}")]
     Start(#[source] io::Error),

@@ -1,6 +1,6 @@
 //! Numbers of file versions. Pure.
 //!
-//! The scheduler and a cache of our own know a version of a file by its number. A number is never
+//! The scheduler knows a version of a file by its number. A number is never
 //! given out twice, because reads that are under way still use it.
 //!
 //! F1  Each known file has one number: that of the version that was seen last.

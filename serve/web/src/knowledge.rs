@@ -1,18 +1,18 @@
 //! How the server knows what is cached of a file.
 
+use prometheus_client::metrics::counter::Counter;
 use std::sync::RwLock;
 
-use crate::opened::Opened;
+use crate::opened::{Below, Opened};
 use crate::options::Order;
 use crate::scheduler::Wish;
-use crate::store::Store;
 
 /// The ways to know what is cached, one for each file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Knowledge {
     /// The order is `fifo`: nothing is asked.
     Nothing,
-    /// A steward says it exactly: that of our own cache, or that of the mount below.
+    /// The steward of the mount below says it exactly.
     Steward,
     /// The kernel says it (`cachestat`). Where it may not tell us, a read that does not wait does.
     Kernel,
@@ -21,42 +21,48 @@ pub(crate) enum Knowledge {
     Blind,
 }
 
-impl Knowledge {
-    /// Whether a request for a piece need not wait for the disk, as far as is known.
-    pub(crate) fn is_cached(self, store: &Store, file: &Opened, wish: Wish) -> bool {
-        match self {
-            Self::Nothing | Self::Blind => false,
-            Self::Steward => store.holds(file, wish) == Some(true),
-            // Where the kernel does not tell, looking is the only way to know.
-            Self::Kernel => store.holds(file, wish).unwrap_or(true),
-        }
-    }
-}
-
-/// Finds the way for each file.
+/// Finds the way for each file, and asks.
 #[derive(Debug)]
 pub(crate) struct Knower {
     order: Order,
+    /// Questions to the kernel or a mount what is there.
+    asked: Counter,
     /// Devices, and whether reads that do not wait work there: hardly ever more than one.
     devices: RwLock<Vec<(u64, bool)>>,
 }
 
 impl Knower {
-    pub(crate) fn new(order: Order) -> Self {
-        Self { order, devices: RwLock::default() }
+    pub(crate) fn new(order: Order, asked: Counter) -> Self {
+        Self { order, asked, devices: RwLock::default() }
     }
 
     /// How the server knows what is cached of this file.
-    pub(crate) fn of(&self, store: &Store, file: &Opened) -> Knowledge {
+    pub(crate) fn of(&self, file: &Opened) -> Knowledge {
         if self.order == Order::Fifo {
             Knowledge::Nothing
-        } else if store.has_steward(file) {
+        } else if file.below() == Below::Mount {
             Knowledge::Steward
         } else if self.can_say(file) {
             Knowledge::Kernel
         } else {
             Knowledge::Blind
         }
+    }
+
+    /// Whether a request for a piece need not wait for the disk, as far as is known.
+    pub(crate) fn is_cached(&self, knowledge: Knowledge, file: &Opened, wish: Wish) -> bool {
+        match knowledge {
+            Knowledge::Nothing | Knowledge::Blind => false,
+            Knowledge::Steward => self.holds(file, wish) == Some(true),
+            // Where the kernel does not tell, looking is the only way to know.
+            Knowledge::Kernel => self.holds(file, wish).unwrap_or(true),
+        }
+    }
+
+    /// Whether all of a piece is there; `None` where that is not told.
+    pub(crate) fn holds(&self, file: &Opened, wish: Wish) -> Option<bool> {
+        self.asked.inc();
+        file.holds(wish.start, wish.end)
     }
 
     /// Tries it once for each device.

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! * [`Server`]: starts, listens, stops. Its documentation has an example.
-//! * [`Options`], [`Order`], [`StoreKind`]: what can be chosen.
+//! * [`Options`], [`Order`]: what can be chosen.
 //! * `knowledge`: how the server knows what is cached.
 //! * `scheduler`: which request is next. Pure, with numbered rules.
 //! * `path`, `range`, `conditions`, `encoding`: the rules of HTTP that need no I/O.
@@ -44,10 +44,9 @@ mod range;
 mod root;
 mod scheduler;
 mod server;
-mod store;
 mod stream;
 mod tls;
 
 pub use error::WebError;
-pub use options::{AccessLog, Limits, Options, Order, StoreKind, Tls};
+pub use options::{AccessLog, Limits, Options, Order, Tls};
 pub use server::Server;

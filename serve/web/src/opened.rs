@@ -1,12 +1,16 @@
 //! One version of a file, open for reading.
 
+use bytes::Bytes;
 use pantler_origin::{Attributes, Look, Version};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
+use crate::buffers::{Buffers, CHUNK_BYTES};
 use crate::conditions::Validators;
 use crate::descriptors::Seat;
+use crate::scheduler::Wish;
 
 /// What keeps a file's bytes in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,8 +41,7 @@ pub struct Opened {
     seat: Option<Seat>,
     /// What names its content.
     pub version: Version,
-    /// Whether every change since it was opened gives another version. Without that its bytes may
-    /// not be kept under its name.
+    /// Whether every change since it was opened gives another version.
     pub is_settled: bool,
     /// The version, as HTTP says it.
     pub validators: Validators,
@@ -113,6 +116,40 @@ impl Opened {
         }
     }
 
+    /// The beginning of a piece, if it is there; empty where the file ends. The kernel gives what
+    /// lies before the first missing page. A mount has been asked before: what left it in between
+    /// is read again.
+    pub fn look(&self, wish: Wish, buffers: &Arc<Buffers>) -> io::Result<Option<Bytes>> {
+        let mut buffer = buffers.take((wish.length() as usize).min(buffers.chunk_bytes()));
+        let count = match self.below {
+            Below::Mount => self.read_waiting(buffer.space(), wish.start)?,
+            Below::PageCache => match self.read_now(buffer.space(), wish.start)? {
+                Now::Read(count) => count,
+                Now::Missing | Now::Unknown => return Ok(None),
+            },
+        };
+        Ok(Some(buffer.freeze(count)))
+    }
+
+    /// Reads a piece, waiting for the disk. The result is short where the file ends. With `keep`
+    /// the bytes are returned, else they are only brought into the cache.
+    pub fn read(&self, wish: Wish, keep: bool, buffers: &Arc<Buffers>) -> io::Result<Vec<Bytes>> {
+        let mut chunks = Vec::new();
+        let mut at = wish.start;
+        while at < wish.end {
+            let mut buffer = buffers.take((wish.end - at).min(CHUNK_BYTES as u64) as usize);
+            let bytes = self.read_waiting(buffer.space(), at).map(|count| buffer.freeze(count))?;
+            if bytes.is_empty() {
+                break;
+            }
+            at += bytes.len() as u64;
+            if keep {
+                chunks.push(bytes);
+            }
+        }
+        Ok(chunks)
+    }
+
     /// Whether all of a piece is in memory; `None` where that is not told.
     pub fn holds(&self, start: u64, end: u64) -> Option<bool> {
         match self.below {
@@ -125,21 +162,5 @@ impl Opened {
 impl AsFd for Opened {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
-    }
-}
-
-impl pantler_origin::Source for Opened {
-    fn read_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let mut done = 0;
-        for buffer in buffers {
-            let mut filled = 0;
-            while filled < buffer.len() {
-                match self.read_waiting(&mut buffer[filled..], offset + done as u64)? {
-                    0 => return Ok(done),
-                    count => (filled, done) = (filled + count, done + count),
-                }
-            }
-        }
-        Ok(done)
     }
 }

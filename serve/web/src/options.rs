@@ -89,16 +89,6 @@ impl Default for Limits {
     }
 }
 
-/// Where the bytes lie while they are served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum StoreKind {
-    /// In the kernel's page cache.
-    #[default]
-    Files,
-    /// In a Pantler cache of this many bytes within the server.
-    Cache(u64),
-}
-
 /// Options of a [`Server`](crate::Server).
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -114,8 +104,6 @@ pub struct Options {
     pub order: Order,
     /// Most reads of the disk at a time.
     pub disk_reads: u32,
-    /// Where the bytes lie.
-    pub store: StoreKind,
     /// Memory for bytes between the disk and the network.
     pub buffer_bytes: u64,
     /// What is served for a directory.
@@ -143,7 +131,6 @@ impl Options {
             threads,
             order: Order::default(),
             disk_reads: 8,
-            store: StoreKind::default(),
             buffer_bytes: 64 << 20,
             index: vec!["index.html".into()],
             hidden: false,
@@ -158,6 +145,6 @@ impl Options {
     /// cache. For a process that does nothing but serve; call it before the server is
     /// [started](crate::Server::start). Gives whether that worked.
     pub fn hold_little(&self) -> bool {
-        pantler_cache::hold_little((self.threads / 4).max(1))
+        pantler_kernel::heap::hold_little((self.threads / 4).max(1))
     }
 }

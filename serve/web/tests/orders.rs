@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Site, parse, pattern, site};
-use pantler_web::{Order, StoreKind};
+use pantler_web::Order;
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -17,10 +17,9 @@ fn forget(site: &Site, name: &str) {
 }
 
 /// Twelve files, eight clients, files forgotten all the time.
-fn serve(order: Order, store: StoreKind) -> Site {
+fn serve(order: Order) -> Site {
     let site = site(|options| {
         options.order = order;
-        options.store = store;
         options.disk_reads = 3;
     });
     let sizes = [1, 4096, 10_000, 300_000, 1 << 20, 2_500_000];
@@ -72,20 +71,13 @@ fn settled(site: &Site) {
 
 #[test]
 fn fifo_serves() {
-    serve(Order::Fifo, StoreKind::Files);
+    serve(Order::Fifo);
 }
 
 #[test]
 fn truth_serves() {
-    let site = serve(Order::Truth, StoreKind::Files);
+    let site = serve(Order::Truth);
     assert!(site.metric("asked_total") > 50);
-}
-
-#[test]
-fn a_cache_of_our_own_serves_and_knows_exactly() {
-    let site = serve(Order::Truth, StoreKind::Cache(4 << 20));
-    assert!(site.metric("answers_at_once_total") > 20 && site.metric("reads_total") > 0);
-    assert!(site.metric("asked_total") > 0);
 }
 
 #[test]

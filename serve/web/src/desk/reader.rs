@@ -23,7 +23,7 @@ fn read(desk: &Desk, task: &ReadTask) -> Result<Notice, io::ErrorKind> {
     let must_have = desk.lock().queues.must_have(*id);
     let hands_over = must_have || desk.buffers.has_room(wish.length());
     let start = Instant::now();
-    let result = desk.store.read(file, *wish, hands_over, &desk.buffers);
+    let result = file.read(*wish, hands_over, &desk.buffers);
     desk.metrics.read(wish.length(), start.elapsed());
     match result {
         Ok(chunks) if hands_over => Ok(Notice::Bytes(wish.start, Arc::new(chunks))),

@@ -11,7 +11,7 @@ const MAPPED_BYTES_MIN: i32 = 128 << 10;
 /// peak. To be called before threads are started; returns whether the C library heeds it.
 ///
 /// ```
-/// assert_eq!(pantler_cache::hold_little(2), cfg!(target_env = "gnu"));
+/// assert_eq!(pantler_kernel::heap::hold_little(2), cfg!(target_env = "gnu"));
 /// ```
 pub fn hold_little(heaps: u32) -> bool {
     set(heaps.clamp(1, 1 << 16) as i32)
