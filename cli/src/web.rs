@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use clap::Args;
 use pantler_control::{ControlError, Size};
-use pantler_web::{AccessLog, Limits, Options, Order, Server, Tls, WebError};
+use pantler_web::{AccessLog, Limits, Options, Order, Server, WebError};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -22,9 +22,9 @@ const HEAD_BYTES_MAX: u64 = 1 << 20;
 
 /// Serve static files, what is cached first.
 ///
-/// HTTP/1.1 and HTTP/2, with ranges, conditions, precompressed files and TLS. Requests for what is
-/// cached do not wait behind those for what must be read from the disk. Ends on SIGINT and SIGTERM,
-/// after what it is sending.
+/// HTTP/1.1, with ranges, conditions and precompressed files; TLS and HTTP/2 are for a proxy in
+/// front. Requests for what is cached do not wait behind those for what must be read from the disk.
+/// Ends on SIGINT and SIGTERM, after what it is sending.
 #[derive(Debug, Args)]
 pub struct Web {
     /// The directory
@@ -60,12 +60,6 @@ pub struct Web {
     /// Note requests in this file, or on standard error with `-`, as Apache and nginx do
     #[arg(long, value_name = "FILE|-")]
     pub log: Option<PathBuf>,
-    /// Certificates in PEM, the server's own first
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    pub tls_certificate: Option<PathBuf>,
-    /// Its key in PEM
-    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
-    pub tls_key: Option<PathBuf>,
     /// Most connections at a time
     #[arg(long, value_name = "COUNT", default_value_t = Limits::default().connections, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_connections: u32,
@@ -102,10 +96,9 @@ pub fn web(words: &Web) -> Result<()> {
     let options = options(words);
     options.hold_little();
     let server = Server::start(options).map_err(refused)?;
-    let scheme = if words.tls_key.is_some() { "https" } else { "http" };
     let started = Started {
         root: server.root().to_string_lossy().into_owned(),
-        url: format!("{scheme}://{}/", server.address()),
+        url: format!("http://{}/", server.address()),
         metrics: server.metrics_address().map(|address| format!("http://{address}/metrics")),
         order: words.order.as_str(),
         pid: std::process::id(),
@@ -151,11 +144,6 @@ fn options(words: &Web) -> Options {
         Some("-") => AccessLog::StandardError,
         _ => AccessLog::File(path.clone()),
     });
-    options.tls = words
-        .tls_certificate
-        .clone()
-        .zip(words.tls_key.clone())
-        .map(|(certificates, key)| Tls { certificates, key });
     options.limits = Limits {
         connections: words.max_connections,
         head_bytes: words.max_head.bytes() as u32,

@@ -13,7 +13,6 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::task::Poll;
 use std::time::SystemTime;
 use tokio::time::Instant;
 
@@ -120,7 +119,7 @@ impl Site {
             draft.set(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         }
         // A body that is not read must not be taken for the next request, whatever its length.
-        if request.version() != Version::HTTP_2 && has_body(&request) {
+        if has_body(&request) {
             draft.set(CONNECTION, HeaderValue::from_static("close"));
         }
         let source = if is_head { Source::Nothing } else { draft.source };
@@ -289,12 +288,7 @@ impl Site {
     /// fails is a status still.
     async fn fill(&self, draft: &mut Draft, file: Opened, span: Span, pulse: &Arc<Pulse>) -> io::Result<()> {
         let mut feed = Feed::new(self.desk.clone(), Arc::new(file), pulse.clone(), span);
-        let first = std::future::poll_fn(|context| match feed.poll_next(context) {
-            // The client may take nothing of its other answers before it has the head of this one.
-            Poll::Pending if feed.lacks_room() => Poll::Ready(Ok(None)),
-            next => next,
-        });
-        let first = first.await?;
+        let first = std::future::poll_fn(|context| feed.poll_next(context)).await?;
         draft.waited = feed.has_waited;
         draft.source = match first {
             Some(bytes) if feed.is_done() => Source::Text(bytes),
@@ -404,11 +398,7 @@ fn line(address: IpAddr, request: &Request<Incoming>) -> Line {
             request.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
         value.unwrap_or_default()
     };
-    let protocol = match request.version() {
-        Version::HTTP_2 => "HTTP/2.0",
-        Version::HTTP_10 => "HTTP/1.0",
-        _ => "HTTP/1.1",
-    };
+    let protocol = if request.version() == Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" };
     Line {
         address,
         method: request.method().to_string(),

@@ -23,16 +23,6 @@ pub enum WebError {
         /// The system's answer.
         error: io::Error,
     },
-    /// A certificate or key that makes no sense.
-    #[error("{what} {}: {why}", path.display())]
-    Tls {
-        /// `certificate` or `key`.
-        what: &'static str,
-        /// As given.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
     /// The access log cannot be written.
     #[error("access log {}: {error}", path.display())]
     Log {

@@ -8,18 +8,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use tokio::sync::futures::OwnedNotified;
-use tokio::time::{Timeout, timeout};
 
 use crate::desk::{Desk, Notice, Reply, Waited, Waiting};
 use crate::opened::Opened;
 use crate::pulse::Pulse;
 use crate::range::Span;
 use crate::scheduler::Wish;
-
-/// How often a request that waits for buffers looks whether there are some: it is not told when
-/// another one gives its buffers back.
-const ROOM_TIME: Duration = Duration::from_secs(1);
 
 /// How long an answer of a steward about the bytes of a turn counts: a slow client takes its time.
 const KNOWN_TIME: Duration = Duration::from_millis(1);
@@ -44,9 +38,6 @@ pub struct Feed {
     waiting: Option<Waiting>,
     /// Since when it waits for its next bytes, however often it looked and found nothing.
     since: Option<Duration>,
-    /// Until when it does not look for buffers for its next piece, unless its connection makes
-    /// room.
-    pause: Option<Pin<Box<Timeout<OwnedNotified>>>>,
     /// Looks in a row that found nothing.
     misses: u32,
     /// Whether it has waited for a read.
@@ -69,7 +60,6 @@ impl Feed {
             ready: VecDeque::new(),
             waiting: None,
             since: None,
-            pause: None,
             misses: 0,
             has_waited: false,
         }
@@ -91,9 +81,6 @@ impl Feed {
             }
             if let Some(bytes) = self.ready.pop_front() {
                 return Poll::Ready(self.pass(bytes).map(Some));
-            }
-            if self.waiting.is_none() && !self.has_room(context) {
-                return Poll::Pending;
             }
             let reply = match self.waiting.take() {
                 Some(mut waiting) => match Pin::new(&mut waiting.notice).poll(context) {
@@ -140,27 +127,6 @@ impl Feed {
         }
     }
 
-    /// Whether it waits until its connection gets one more piece (P1), which is up to the client.
-    pub fn lacks_room(&self) -> bool {
-        self.pause.is_some()
-    }
-
-    /// Whether its connection may get one more piece (P1). If not, its client makes it wait, which
-    /// does not count as waiting.
-    fn has_room(&mut self, context: &mut Context<'_>) -> bool {
-        while !self.desk.buffers.has_room(1)
-            && let Some(fewer) = self.pulse.pieces.too_many()
-        {
-            let pause = self.pause.get_or_insert_with(|| Box::pin(timeout(ROOM_TIME, fewer)));
-            if pause.as_mut().poll(context).is_pending() {
-                return false;
-            }
-            self.pause = None;
-        }
-        self.pause = None;
-        true
-    }
-
     /// Does what the notice says. Without a reply it is to be polled again.
     fn heed(&mut self, notice: Notice, since: Duration) -> io::Result<Option<Reply>> {
         match notice {
@@ -202,7 +168,7 @@ impl Feed {
         }
         self.at += bytes.len() as u64;
         (self.since, self.misses) = (None, 0);
-        Ok(self.pulse.pieces.count(bytes))
+        Ok(bytes)
     }
 
     /// The rest of the span, within one turn.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   connection --> answer --> feed --> desk --> scheduler (pure)
-//!   (hyper, TLS)   (rules)    (bytes)   |
+//!   (hyper)        (rules)    (bytes)   |
 //!                                       v
 //!                                    readers, a bounded number of them --> disk
 //! ```
@@ -38,15 +38,13 @@ mod opened;
 mod opener;
 mod options;
 mod path;
-mod pieces;
 mod pulse;
 mod range;
 mod root;
 mod scheduler;
 mod server;
 mod stream;
-mod tls;
 
 pub use error::WebError;
-pub use options::{AccessLog, Limits, Options, Order, Tls};
+pub use options::{AccessLog, Limits, Options, Order};
 pub use server::Server;

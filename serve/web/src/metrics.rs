@@ -165,10 +165,10 @@ impl Metrics {
         self.answer_times.observe(ended.time.as_secs_f64());
     }
 
-    /// A malformed request came; it was answered with a status, or the connection ended.
-    pub fn malformed(&self, status: Option<u16>) {
+    /// A malformed request came, and was answered with a status.
+    pub fn malformed(&self, status: u16) {
         self.malformed.inc();
-        status.into_iter().for_each(|status| self.answered(status));
+        self.answered(status);
     }
 
     fn answered(&self, status: u16) {

@@ -46,15 +46,6 @@ pub enum AccessLog {
     StandardError,
 }
 
-/// Certificate and key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tls {
-    /// PEM, the server's own certificate first.
-    pub certificates: PathBuf,
-    /// PEM.
-    pub key: PathBuf,
-}
-
 /// Limits of one client, and of all.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -64,8 +55,6 @@ pub struct Limits {
     pub head_bytes: u32,
     /// Bytes of the target in the first line.
     pub target_bytes: u32,
-    /// Requests at a time on one connection of HTTP/2.
-    pub streams: u32,
     /// How long a client may take for its next request, to the end of its head, or take no byte of
     /// its answer.
     pub idle_time: Duration,
@@ -81,7 +70,6 @@ impl Default for Limits {
             connections: 16_384,
             head_bytes: 32 << 10,
             target_bytes: 8 << 10,
-            streams: 128,
             idle_time: Duration::from_secs(60),
             open_time: Duration::from_secs(10),
             stop_time: Duration::from_secs(10),
@@ -114,8 +102,6 @@ pub struct Options {
     pub precompressed: bool,
     /// Where requests are noted.
     pub log: Option<AccessLog>,
-    /// Certificate and key.
-    pub tls: Option<Tls>,
     /// Limits of one client, and of all.
     pub limits: Limits,
 }
@@ -136,7 +122,6 @@ impl Options {
             hidden: false,
             precompressed: true,
             log: None,
-            tls: None,
             limits: Limits::default(),
         }
     }

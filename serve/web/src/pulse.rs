@@ -9,12 +9,9 @@
 //!
 //! A slow head counts as idleness: it costs the server no more.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
-
-use crate::pieces::Pieces;
 
 /// How often the server looks whether a request still waits for it.
 const LOOK_TIME: Duration = Duration::from_secs(1);
@@ -34,8 +31,6 @@ pub struct Pulse {
     /// When the client last took bytes of an answer; later by the time that requests have waited
     /// for the server since.
     progress: AtomicU64,
-    /// What it holds of its answers.
-    pub pieces: Arc<Pieces>,
 }
 
 /// A request that waits for the server, until it is dropped.
@@ -67,7 +62,6 @@ impl Pulse {
             waiting: AtomicU32::new(0),
             waiting_since: AtomicU64::new(0),
             progress: AtomicU64::new(0),
-            pieces: Arc::default(),
         }
     }
 
@@ -81,7 +75,7 @@ impl Pulse {
     }
 
     /// The client took bytes of an answer. Nothing else is progress: a client that sends requests
-    /// or frames now and then could otherwise hold for ever the bytes that it does not take.
+    /// now and then could otherwise hold for ever the bytes that it does not take.
     pub fn took(&self) {
         self.progress.store(self.now(), Ordering::Relaxed);
     }

@@ -15,12 +15,12 @@ use crate::connection::{self, Reception};
 use crate::descriptors::{Descriptors, Seat};
 use crate::desk::Desk;
 use crate::error::WebError;
+use crate::exporter;
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::opener::Opener;
 use crate::options::Options;
 use crate::root::Root;
-use crate::{exporter, tls};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
@@ -88,7 +88,6 @@ impl Server {
     pub fn start(options: Options) -> Result<Self, WebError> {
         let descriptors = pantler_kernel::limits::raise_descriptors();
         let root = Arc::new(Root::open(&options.root)?);
-        let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
         let listener = listen(options.listen)?;
         let address = listener.local_addr().map_err(WebError::Start)?;
         let exporting = options.metrics.map(listen).transpose()?;
@@ -122,12 +121,8 @@ impl Server {
             has_given_up: false,
         };
         for number in 0..threads {
-            let reception = Arc::new(Reception {
-                site: site.clone(),
-                builder: builder.clone(),
-                tls: tls.clone(),
-                stop: stopped.clone(),
-            });
+            let reception =
+                Arc::new(Reception { site: site.clone(), builder: builder.clone(), stop: stopped.clone() });
             let listener = listener.try_clone().map_err(WebError::Start)?;
             let (seats, descriptors) = (seats.clone(), descriptors.clone());
             server.spawn(&format!("web-{number}"), async move {

@@ -1,4 +1,4 @@
-//! A connection's bytes: plain or encrypted, and closed so that the last answer arrives.
+//! A connection's bytes, and its end: closed so that the last answer arrives.
 
 use std::future::Future;
 use std::io;
@@ -8,7 +8,6 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
-use tokio_rustls::server::TlsStream;
 
 /// How long a closed connection is read on. Closing it with unread bytes would make the client lose
 /// our last answer.
@@ -16,17 +15,9 @@ const LINGER_TIME: Duration = Duration::from_millis(1500);
 /// How much is read meanwhile.
 const LINGER_BYTES: usize = 512 << 10;
 
-/// What lies below.
-pub enum Wire {
-    /// As it comes.
-    Plain(TcpStream),
-    /// By TLS.
-    Tls(Box<TlsStream<TcpStream>>),
-}
-
 /// See the head of this file.
 pub struct Stream {
-    wire: Wire,
+    wire: TcpStream,
     has_ended: bool,
     linger: Option<Linger>,
 }
@@ -38,15 +29,8 @@ struct Linger {
 
 impl Stream {
     /// Of an accepted connection.
-    pub fn new(wire: Wire) -> Self {
+    pub fn new(wire: TcpStream) -> Self {
         Self { wire, has_ended: false, linger: None }
-    }
-
-    fn poll_read_wire(&mut self, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match &mut self.wire {
-            Wire::Plain(stream) => Pin::new(stream).poll_read(context, into),
-            Wire::Tls(stream) => Pin::new(stream).poll_read(context, into),
-        }
     }
 
     /// Reads until the client has closed too, or enough was done for it.
@@ -58,7 +42,7 @@ impl Stream {
         let mut space = [0; 8192];
         while linger.left > 0 && linger.end.as_mut().poll(context).is_pending() {
             let mut into = ReadBuf::new(&mut space);
-            match self.poll_read_wire(context, &mut into) {
+            match Pin::new(&mut self.wire).poll_read(context, &mut into) {
                 Poll::Ready(Ok(())) if !into.filled().is_empty() => {
                     linger.left = linger.left.saturating_sub(into.filled().len());
                 }
@@ -80,7 +64,7 @@ impl AsyncRead for Stream {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = into.filled().len();
-        ready!(self.poll_read_wire(context, into))?;
+        ready!(Pin::new(&mut self.wire).poll_read(context, into))?;
         if into.filled().len() == before {
             self.has_ended = true;
         }
@@ -94,10 +78,7 @@ impl AsyncWrite for Stream {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.wire {
-            Wire::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
-            Wire::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
-        }
+        Pin::new(&mut self.wire).poll_write(context, bytes)
     }
 
     fn poll_write_vectored(
@@ -105,32 +86,20 @@ impl AsyncWrite for Stream {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.wire {
-            Wire::Plain(stream) => Pin::new(stream).poll_write_vectored(context, slices),
-            Wire::Tls(stream) => Pin::new(stream).poll_write_vectored(context, slices),
-        }
+        Pin::new(&mut self.wire).poll_write_vectored(context, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
-        match &self.wire {
-            Wire::Plain(stream) => stream.is_write_vectored(),
-            Wire::Tls(stream) => stream.is_write_vectored(),
-        }
+        self.wire.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.wire {
-            Wire::Plain(stream) => Pin::new(stream).poll_flush(context),
-            Wire::Tls(stream) => Pin::new(stream).poll_flush(context),
-        }
+        Pin::new(&mut self.wire).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.linger.is_none() {
-            match &mut self.wire {
-                Wire::Plain(stream) => ready!(Pin::new(stream).poll_shutdown(context))?,
-                Wire::Tls(stream) => ready!(Pin::new(stream).poll_shutdown(context))?,
-            }
+            ready!(Pin::new(&mut self.wire).poll_shutdown(context))?;
         }
         if self.has_ended { Poll::Ready(Ok(())) } else { self.poll_linger(context) }
     }

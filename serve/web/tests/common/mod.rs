@@ -2,41 +2,18 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
-use pantler_web::{Options, Server, Tls};
+use pantler_web::{Options, Server};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A folder and a server over it.
 pub struct Site {
     pub folder: tempfile::TempDir,
     pub server: Server,
-    /// How its clients speak TLS, if they do.
-    tls: Option<Arc<rustls::ClientConfig>>,
-}
-
-/// The same by TLS, as far as requests and answers as bytes go.
-pub fn site_over_tls(change: impl FnOnce(&mut Options)) -> Site {
-    let folder = tempfile::tempdir().unwrap();
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let (certificates, key) = (folder.path().join("certificate.pem"), folder.path().join("key.pem"));
-    std::fs::write(&certificates, made.cert.pem()).unwrap();
-    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(made.cert.der().clone()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config =
-        rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let mut site = site(|options| {
-        change(options);
-        options.tls = Some(Tls { certificates, key });
-    });
-    site.tls = Some(Arc::new(config.with_root_certificates(roots).with_no_client_auth()));
-    site
 }
 
 /// Starts a server over a folder with a few files; `change` changes the options first.
@@ -63,7 +40,7 @@ pub fn site(change: impl FnOnce(&mut Options)) -> Site {
     options.threads = 2;
     change(&mut options);
     let server = Server::start(options).unwrap();
-    Site { folder, server, tls: None }
+    Site { folder, server }
 }
 
 /// The value of a metric, by its name without `pantler_web_`.
@@ -154,29 +131,12 @@ impl Site {
     }
 
     fn exchange(&self, request: &[u8], says_end: bool) -> Vec<u8> {
-        if let Some(config) = &self.tls {
-            return self.exchange_by_tls(config, request, says_end);
-        }
         let mut stream = self.connect();
         // A server that has seen enough may close before it has everything.
         let _ = stream.write_all(request);
         if says_end {
             let _ = stream.shutdown(Shutdown::Write);
         }
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer);
-        answer
-    }
-
-    fn exchange_by_tls(&self, config: &Arc<rustls::ClientConfig>, request: &[u8], says_end: bool) -> Vec<u8> {
-        let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
-        let session = rustls::ClientConnection::new(config.clone(), name).unwrap();
-        let mut stream = rustls::StreamOwned::new(session, self.connect());
-        let _ = stream.write_all(request);
-        if says_end {
-            stream.conn.send_close_notify();
-        }
-        let _ = stream.flush();
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         answer
