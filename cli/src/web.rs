@@ -22,8 +22,8 @@ const HEAD_BYTES_MAX: u64 = 1 << 20;
 
 /// Serve static files, what is cached first.
 ///
-/// HTTP/1.1, with ranges, conditions and precompressed files; TLS and HTTP/2 are for a proxy in
-/// front. Requests for what is cached do not wait behind those for what must be read from the disk.
+/// HTTP/1.1, with ranges and conditions; TLS, HTTP/2 and compression are for a proxy in front.
+/// Requests for what is cached do not wait behind those for what must be read from the disk.
 /// Ends on SIGINT and SIGTERM, after what it is sending.
 #[derive(Debug, Args)]
 pub struct Web {
@@ -54,9 +54,6 @@ pub struct Web {
     /// Serve names that begin with a dot
     #[arg(long)]
     pub hidden: bool,
-    /// Do not serve the .br, .zst and .gz beside a file instead of it
-    #[arg(long)]
-    pub no_precompressed: bool,
     /// Note requests in this file, or on standard error with `-`, as Apache and nginx do
     #[arg(long, value_name = "FILE|-")]
     pub log: Option<PathBuf>,
@@ -139,7 +136,6 @@ fn options(words: &Web) -> Options {
     options.buffer_bytes = words.buffers.bytes();
     options.index = words.index.clone();
     options.hidden = words.hidden;
-    options.precompressed = !words.no_precompressed;
     options.log = words.log.as_ref().map(|path| match path.to_str() {
         Some("-") => AccessLog::StandardError,
         _ => AccessLog::File(path.clone()),

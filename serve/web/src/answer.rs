@@ -2,9 +2,9 @@
 
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{
-    ACCEPT_ENCODING, ACCEPT_RANGES, ALLOW, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
-    CONTENT_TYPE, ETAG, HOST, HeaderName, HeaderValue, LAST_MODIFIED, LOCATION, RANGE, REFERER, RETRY_AFTER,
-    TRANSFER_ENCODING, USER_AGENT, VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_RANGES, ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HOST, HeaderName,
+    HeaderValue, LAST_MODIFIED, LOCATION, RANGE, REFERER, RETRY_AFTER, TRANSFER_ENCODING, USER_AGENT,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
@@ -19,7 +19,6 @@ use tokio::time::Instant;
 use crate::body::{AnswerBody, Ending, Source};
 use crate::conditions::{self, Verdict};
 use crate::desk::Desk;
-use crate::encoding::{self, Encoding};
 use crate::feed::{CHANGED, Feed};
 use crate::log::{Line, Log};
 use crate::opened::Opened;
@@ -162,14 +161,14 @@ impl Site {
     ) -> io::Result<Draft> {
         match self.opener.open(names, asker).await? {
             Found::File(_) if names.is_directory => Ok(Draft::plain(StatusCode::NOT_FOUND)),
-            Found::File(file) => self.serve(file, names, request, pulse, asker).await,
+            Found::File(file) => self.serve(file, names, request, pulse).await,
             Found::Directory if !names.is_directory => Ok(redirect(names, request)),
             Found::Directory => {
                 for index in &self.options.index {
                     let below = below(names, index);
                     match self.opener.open(&below, asker).await {
                         Ok(Found::File(file)) => {
-                            return self.serve(file, &below, request, pulse, asker).await;
+                            return self.serve(file, &below, request, pulse).await;
                         }
                         Err(error) if !is_absent(&error) => return Err(error),
                         _ => {}
@@ -186,25 +185,13 @@ impl Site {
         names: &Names,
         request: &Request<Incoming>,
         pulse: &Arc<Pulse>,
-        asker: Asker<'_>,
     ) -> io::Result<Draft> {
-        let (kind, has_forms) = kind(&names.joined);
-        let has_forms = has_forms && self.options.precompressed;
-        let form =
-            if has_forms { self.precompressed(&file, names, request.headers(), asker).await } else { None };
-        let (file, coding) = match form {
-            Some((form, encoding)) => (form, Some(encoding)),
-            None => (file, None),
-        };
         let mut draft = Draft::empty(StatusCode::OK);
         let validators = &file.validators;
         let etag = HeaderValue::from_str(&validators.etag).map_err(io::Error::other)?;
         draft.set(ETAG, etag);
         if let Some(modified) = validators.modified.map(httpdate::fmt_http_date) {
             draft.set(LAST_MODIFIED, HeaderValue::from_str(&modified).map_err(io::Error::other)?);
-        }
-        if has_forms {
-            draft.set(VARY, HeaderValue::from_static("Accept-Encoding"));
         }
         match conditions::evaluate(request.headers(), validators) {
             Verdict::Proceed => {}
@@ -215,10 +202,7 @@ impl Site {
             Verdict::Failed => return Ok(Draft::plain(StatusCode::PRECONDITION_FAILED)),
         }
         draft.set(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-        draft.set(CONTENT_TYPE, HeaderValue::from_str(&kind).map_err(io::Error::other)?);
-        if let Some(encoding) = coding {
-            draft.set(CONTENT_ENCODING, HeaderValue::from_static(encoding.name()));
-        }
+        draft.set(CONTENT_TYPE, HeaderValue::from_str(&kind(&names.joined)).map_err(io::Error::other)?);
         let size = file.size();
         let span = match self.asked(request, &file) {
             Asked::Whole => Span { start: 0, end: size },
@@ -255,33 +239,6 @@ impl Site {
             }
             _ => Asked::Whole,
         }
-    }
-
-    /// The first precompressed form that the client takes, that is there, and that is not older
-    /// than the file.
-    async fn precompressed(
-        &self,
-        plain: &Opened,
-        names: &Names,
-        headers: &HeaderMap,
-        asker: Asker<'_>,
-    ) -> Option<(Opened, Encoding)> {
-        let fields: Vec<&str> =
-            headers.get_all(ACCEPT_ENCODING).iter().filter_map(|field| field.to_str().ok()).collect();
-        if fields.is_empty() {
-            return None;
-        }
-        for encoding in encoding::accepted(&fields.join(",")) {
-            let joined = [&names.joined, encoding.suffix().as_bytes()].concat();
-            let names = Names { joined, is_directory: false };
-            if let Ok(Found::File(mut file)) = self.opener.open_beside(&names, asker).await
-                && file.version.modified >= plain.version.modified
-            {
-                file.validators.tell_apart(encoding.name());
-                return Some((file, encoding));
-            }
-        }
-        None
     }
 
     /// Sets the first bytes of a span as source: they are waited for here, so that a read that
@@ -369,9 +326,8 @@ fn below(names: &Names, index: &str) -> Names {
     Names { joined: [&names.joined, slash, index.as_bytes()].concat(), is_directory: false }
 }
 
-/// The content type by the name's end, and whether files of this kind are worth compressing
-/// beforehand.
-fn kind(name: &[u8]) -> (String, bool) {
+/// The content type by the name's end.
+fn kind(name: &[u8]) -> String {
     let name = String::from_utf8_lossy(name);
     let extension = name.rsplit('/').next().and_then(|name| name.rsplit_once('.')).map_or("", |(_, end)| end);
     let mime = mime_guess::from_ext(extension).first_or_octet_stream();
@@ -381,15 +337,7 @@ fn kind(name: &[u8]) -> (String, bool) {
             text,
             "application/javascript" | "application/json" | "application/xml" | "image/svg+xml"
         );
-    let has_forms = is_text
-        || text.ends_with("+xml")
-        || text.ends_with("+json")
-        || matches!(
-            text,
-            "application/wasm" | "application/manifest+json" | "font/ttf" | "font/otf" | "image/x-icon"
-        );
-    let kind = if is_text { format!("{text}; charset=utf-8") } else { text.to_owned() };
-    (kind, has_forms)
+    if is_text { format!("{text}; charset=utf-8") } else { text.to_owned() }
 }
 
 fn line(address: IpAddr, request: &Request<Incoming>) -> Line {
@@ -416,10 +364,9 @@ mod tests {
 
     #[test]
     fn kinds_are_guessed_from_the_name() {
-        assert_eq!(kind(b"a/b.html"), ("text/html; charset=utf-8".into(), true));
-        assert_eq!(kind(b"a.png"), ("image/png".into(), false));
-        assert_eq!(kind(b"a.b/c"), ("application/octet-stream".into(), false));
-        assert!(kind(b"x.svg").1);
-        assert_eq!(kind(b"x.JSON").0, "application/json; charset=utf-8");
+        assert_eq!(kind(b"a/b.html"), "text/html; charset=utf-8");
+        assert_eq!(kind(b"a.png"), "image/png");
+        assert_eq!(kind(b"a.b/c"), "application/octet-stream");
+        assert_eq!(kind(b"x.JSON"), "application/json; charset=utf-8");
     }
 }

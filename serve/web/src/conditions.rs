@@ -14,15 +14,6 @@ pub struct Validators {
     pub modified: Option<SystemTime>,
 }
 
-impl Validators {
-    /// Makes the tag that of one form of several: they may have the same size and time, and a range
-    /// of one is none of another (RFC 9110, section 8.8.3.3).
-    pub fn tell_apart(&mut self, form: &str) {
-        let inside = self.etag.trim_end_matches('"').len();
-        self.etag.insert_str(inside, &format!("-{form}"));
-    }
-}
-
 /// What the conditions say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {

@@ -11,7 +11,7 @@
 //! * [`Options`], [`Order`]: what can be chosen.
 //! * `knowledge`: how the server knows what is cached.
 //! * `scheduler`: which request is next. Pure, with numbered rules.
-//! * `path`, `range`, `conditions`, `encoding`: the rules of HTTP that need no I/O.
+//! * `path`, `range`, `conditions`: the rules of HTTP that need no I/O.
 //! * `desk`, `feed`: where requests meet the disk; `opener`, `descriptors`: how files are opened.
 //!
 //! README.md beside this folder says which threads and locks there are, docs/WEB.md how to use the
@@ -26,7 +26,6 @@ mod conditions;
 mod connection;
 mod descriptors;
 mod desk;
-mod encoding;
 mod error;
 mod exporter;
 mod feed;

@@ -51,8 +51,8 @@ impl Opener {
         Self { root, seats: Arc::new(Semaphore::new(seats.max(1))), descriptors, patience, crowded }
     }
 
-    /// Opens a path, at once if that can be. For a request that has no other file open: it waits
-    /// for a descriptor if all are taken.
+    /// Opens a path, at once if that can be. For a request that has no other file open (E2): it
+    /// waits for a descriptor if all are taken.
     ///
     /// # Errors
     /// The system's, and `TimedOut`.
@@ -66,16 +66,6 @@ impl Opener {
                 waited.map_err(|_| io::ErrorKind::TimedOut)?
             }
         };
-        self.find(names, asker, seat).await
-    }
-
-    /// The same for a request that has another file open: it goes without this one where
-    /// descriptors are short (E2).
-    ///
-    /// # Errors
-    /// The system's, and `TimedOut`.
-    pub async fn open_beside(&self, names: &Names, asker: Asker<'_>) -> io::Result<Found> {
-        let seat = self.descriptors.file_now().ok_or(io::ErrorKind::TimedOut)?;
         self.find(names, asker, seat).await
     }
 
@@ -186,7 +176,6 @@ mod tests {
                 let pulse = Pulse::new();
                 let names = Names { joined: b"f".to_vec(), is_directory: false };
                 let asker = Asker { pulse: &pulse, since: Instant::now() };
-                assert!(opener.open_beside(&names, asker).await.is_err(), "it has another file open");
                 opener.open(&names, asker).await
             }
         };

@@ -98,8 +98,6 @@ pub struct Options {
     pub index: Vec<String>,
     /// Whether names that begin with a dot are served.
     pub hidden: bool,
-    /// Whether `.br`, `.zst` and `.gz` beside a file are served instead of it.
-    pub precompressed: bool,
     /// Where requests are noted.
     pub log: Option<AccessLog>,
     /// Limits of one client, and of all.
@@ -120,7 +118,6 @@ impl Options {
             buffer_bytes: 64 << 20,
             index: vec!["index.html".into()],
             hidden: false,
-            precompressed: true,
             log: None,
             limits: Limits::default(),
         }

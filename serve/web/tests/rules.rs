@@ -133,51 +133,6 @@ fn ranges_are_cut_out() {
 }
 
 #[test]
-fn precompressed_files_go_to_those_who_take_them() {
-    let site = site(|_| ());
-    fs::write(site.path("a.css"), "plain").unwrap();
-    fs::write(site.path("a.css.gz"), "gzipped").unwrap();
-    fs::write(site.path("a.css.br"), "brotli").unwrap();
-    fs::write(site.path("a.css.zst"), "zstd").unwrap();
-    for (accepts, coding, text) in [
-        ("gzip, deflate, br, zstd", Some("br"), "brotli"),
-        ("gzip", Some("gzip"), "gzipped"),
-        ("zstd;q=1, br;q=0.1", Some("zstd"), "zstd"),
-        ("identity", None, "plain"),
-        ("br;q=0", None, "plain"),
-    ] {
-        let answer = site.ask("GET", "/a.css", &format!("Accept-Encoding: {accepts}\r\n"));
-        assert_eq!((answer.field("content-encoding"), answer.text().as_str()), (coding, text), "{accepts}");
-        assert_eq!(answer.field("vary"), Some("Accept-Encoding"));
-        assert_eq!(answer.field("content-type"), Some("text/css; charset=utf-8"));
-    }
-    assert_eq!(site.get("/a.css").field("vary"), Some("Accept-Encoding"));
-    // A form that is older than the file is of another version.
-    let old = SystemTime::now() - Duration::from_secs(60);
-    fs::File::options().write(true).open(site.path("a.css.br")).unwrap().set_modified(old).unwrap();
-    assert_eq!(site.ask("GET", "/a.css", "Accept-Encoding: br\r\n").text(), "plain");
-    assert_eq!(site.get("/a.css.gz").field("content-type"), Some("application/gzip"));
-    // Of one size and one time, as when both came out of an archive.
-    fs::write(site.path("b.css"), "plain12").unwrap();
-    fs::write(site.path("b.css.gz"), "gzipped").unwrap();
-    for name in ["b.css", "b.css.gz"] {
-        fs::File::options().write(true).open(site.path(name)).unwrap().set_modified(old).unwrap();
-    }
-    // Stamps younger than the clock's tick make weak tags.
-    std::thread::sleep(Duration::from_millis(30));
-    let (plain, form) = (site.get("/b.css"), site.ask("GET", "/b.css", "Accept-Encoding: gzip\r\n"));
-    assert_eq!((plain.text(), form.text()), ("plain12".to_owned(), "gzipped".to_owned()));
-    assert_ne!(plain.field("etag"), form.field("etag"), "a range of one would do for the other");
-    let tag = form.field("etag").unwrap();
-    let again = site.ask("GET", "/b.css", &format!("Accept-Encoding: gzip\r\nIf-None-Match: {tag}\r\n"));
-    assert_eq!(again.status, 304);
-    let off = common::site(|options| options.precompressed = false);
-    fs::write(off.path("a.css"), "plain").unwrap();
-    fs::write(off.path("a.css.gz"), "gzipped").unwrap();
-    assert_eq!(off.ask("GET", "/a.css", "Accept-Encoding: gzip\r\n").text(), "plain");
-}
-
-#[test]
 fn who_has_bytes_that_could_have_changed_without_showing_it_gets_them_again() {
     let site = site(|_| ());
     fs::write(site.path("young"), "1").unwrap();
