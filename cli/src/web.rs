@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use clap::Args;
 use pantler_control::{ControlError, Size};
-use pantler_web::{AccessLog, Limits, Options, Order, Server, WebError};
+use pantler_web::{Limits, Options, Order, Server, WebError};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -22,8 +22,8 @@ const HEAD_BYTES_MAX: u64 = 1 << 20;
 
 /// Serve static files, what is cached first.
 ///
-/// HTTP/1.1, with ranges and conditions; TLS, HTTP/2 and compression are for a proxy in front.
-/// Requests for what is cached do not wait behind those for what must be read from the disk.
+/// HTTP/1.1, with ranges and conditions; TLS, HTTP/2, compression and a log of requests are
+/// for a proxy in front. Requests for what is cached do not wait behind those for what must be read from the disk.
 /// Ends on SIGINT and SIGTERM, after what it is sending.
 #[derive(Debug, Args)]
 pub struct Web {
@@ -54,9 +54,6 @@ pub struct Web {
     /// Serve names that begin with a dot
     #[arg(long)]
     pub hidden: bool,
-    /// Note requests in this file, or on standard error with `-`, as Apache and nginx do
-    #[arg(long, value_name = "FILE|-")]
-    pub log: Option<PathBuf>,
     /// Most connections at a time
     #[arg(long, value_name = "COUNT", default_value_t = Limits::default().connections, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_connections: u32,
@@ -136,10 +133,6 @@ fn options(words: &Web) -> Options {
     options.buffer_bytes = words.buffers.bytes();
     options.index = words.index.clone();
     options.hidden = words.hidden;
-    options.log = words.log.as_ref().map(|path| match path.to_str() {
-        Some("-") => AccessLog::StandardError,
-        _ => AccessLog::File(path.clone()),
-    });
     options.limits = Limits {
         connections: words.max_connections,
         head_bytes: words.max_head.bytes() as u32,

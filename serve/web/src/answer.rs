@@ -3,24 +3,20 @@
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{
     ACCEPT_RANGES, ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HOST, HeaderName,
-    HeaderValue, LAST_MODIFIED, LOCATION, RANGE, REFERER, RETRY_AFTER, TRANSFER_ENCODING, USER_AGENT,
-    X_CONTENT_TYPE_OPTIONS,
+    HeaderValue, LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER, TRANSFER_ENCODING, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 use rustix::io::Errno;
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::SystemTime;
 use tokio::time::Instant;
 
 use crate::body::{AnswerBody, Ending, Source};
 use crate::conditions::{self, Verdict};
 use crate::desk::Desk;
 use crate::feed::{CHANGED, Feed};
-use crate::log::{Line, Log};
 use crate::opened::Opened;
 use crate::opener::{Asker, Opener};
 use crate::options::{Limits, Options};
@@ -31,7 +27,7 @@ use crate::root::{Found, Root};
 
 /// What may be asked for.
 const ALLOWED: &str = "GET, HEAD, OPTIONS";
-/// The status of a client that left before there was an answer, in the log only.
+/// The status of a client that left before there was an answer.
 const GONE: u16 = 499;
 /// How often a file is opened that changes before its first bytes are read.
 const TRIES: u32 = 3;
@@ -48,8 +44,6 @@ pub struct Site {
     pub opener: Opener,
     /// Where requests wait.
     pub desk: Arc<Desk>,
-    /// The access log.
-    pub log: Option<Arc<Log>>,
     /// What was chosen.
     pub options: Options,
 }
@@ -91,7 +85,6 @@ impl Site {
     /// Answers a request. Never fails: what goes wrong is a status.
     pub async fn answer(
         self: Arc<Self>,
-        address: IpAddr,
         pulse: Arc<Pulse>,
         request: Request<Incoming>,
     ) -> Response<AnswerBody> {
@@ -99,7 +92,6 @@ impl Site {
         let mut ending = Ending {
             pulse: pulse.clone(),
             metrics: self.desk.metrics.clone(),
-            log: self.log.as_ref().map(|log| (log.clone(), Box::new(line(address, &request)))),
             start: Instant::now(),
             status: GONE,
             length: None,
@@ -338,24 +330,6 @@ fn kind(name: &[u8]) -> String {
             "application/javascript" | "application/json" | "application/xml" | "image/svg+xml"
         );
     if is_text { format!("{text}; charset=utf-8") } else { text.to_owned() }
-}
-
-fn line(address: IpAddr, request: &Request<Incoming>) -> Line {
-    let field = |name| {
-        let value =
-            request.headers().get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-        value.unwrap_or_default()
-    };
-    let protocol = if request.version() == Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" };
-    Line {
-        address,
-        method: request.method().to_string(),
-        target: request.uri().path_and_query().map_or_else(|| request.uri().to_string(), ToString::to_string),
-        protocol,
-        time: SystemTime::now(),
-        referer: field(REFERER),
-        agent: field(USER_AGENT),
-    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use std::task::{Context, Poll, ready};
 use tokio::time::Instant;
 
 use crate::feed::Feed;
-use crate::log::{Line, Log};
 use crate::metrics::{Ended, Metrics};
 use crate::pulse::Pulse;
 
@@ -117,8 +116,6 @@ pub struct Ending {
     pub pulse: Arc<Pulse>,
     /// The counters.
     pub metrics: Arc<Metrics>,
-    /// The access log with what is known of the request.
-    pub log: Option<(Arc<Log>, Box<Line>)>,
     /// When the head of the request was there.
     pub start: Instant,
     /// The status.
@@ -135,16 +132,12 @@ impl Drop for Ending {
     fn drop(&mut self) {
         self.pulse.end();
         let taken = self.taken.load(Relaxed);
-        let ended = Ended {
+        self.metrics.ended(&Ended {
             status: self.status,
             bytes: taken,
             waited: self.waited.load(Relaxed),
             is_whole: self.length == Some(taken),
             time: self.start.elapsed(),
-        };
-        self.metrics.ended(&ended);
-        if let Some((log, line)) = self.log.take() {
-            log.write(&line, &ended);
-        }
+        });
     }
 }

@@ -9,14 +9,11 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use crate::answer::Site;
 use crate::body::AnswerBody;
-use crate::log::Line;
-use crate::metrics::Ended;
 use crate::options::Limits;
 use crate::pulse::{Pulse, Verdict};
 use crate::stream::Stream;
@@ -54,7 +51,7 @@ impl Reception {
         let _ = stream.set_nodelay(true);
         let pulse = Arc::new(Pulse::new());
         let service = service_fn(|request: Request<Incoming>| {
-            let answer = self.site.clone().answer(address, pulse.clone(), request);
+            let answer = self.site.clone().answer(pulse.clone(), request);
             async { Ok::<Response<AnswerBody>, Infallible>(answer.await) }
         });
         let io = TokioIo::new(Stream::new(stream));
@@ -70,7 +67,8 @@ impl Reception {
                 ended = connection.as_mut() => {
                     if let Err(error) = ended {
                         tracing::debug!("{address}: {error}");
-                        self.note(address, &error);
+                        // Hyper has answered what is no request.
+                        refusal(&error).into_iter().for_each(|status| metrics.malformed(status.as_u16()));
                     }
                     return;
                 }
@@ -87,17 +85,6 @@ impl Reception {
                     connection.as_mut().graceful_shutdown();
                 }
             }
-        }
-    }
-
-    /// Counts a malformed request: hyper has answered it.
-    fn note(&self, address: IpAddr, error: &hyper::Error) {
-        let Some(status) = refusal(error) else { return };
-        let ended =
-            Ended { status: status.as_u16(), bytes: 0, waited: false, is_whole: true, time: Duration::ZERO };
-        self.site.desk.metrics.malformed(ended.status);
-        if let Some(log) = &self.site.log {
-            log.write(&Line::of_nonsense(address), &ended);
         }
     }
 }

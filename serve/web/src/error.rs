@@ -23,14 +23,6 @@ pub enum WebError {
         /// The system's answer.
         error: io::Error,
     },
-    /// The access log cannot be written.
-    #[error("access log {}: {error}", path.display())]
-    Log {
-        /// As given.
-        path: PathBuf,
-        /// The system's answer.
-        error: io::Error,
-    },
     /// Threads or descriptors are short.
     #[error("cannot start: {0}")]
     Start(#[source] io::Error),

@@ -31,7 +31,6 @@ mod exporter;
 mod feed;
 mod files;
 mod knowledge;
-mod log;
 mod metrics;
 mod opened;
 mod opener;
@@ -45,5 +44,5 @@ mod server;
 mod stream;
 
 pub use error::WebError;
-pub use options::{AccessLog, Limits, Options, Order};
+pub use options::{Limits, Options, Order};
 pub use server::Server;

@@ -36,8 +36,6 @@ pub struct Metrics {
     broken: Counter,
     reads: Counter,
     read_bytes: Counter,
-    /// Lines of the access log that were lost: the disk was too slow, or full.
-    pub log_lost: Counter,
     /// Requests that found no free descriptor for their file.
     pub crowded: Counter,
     /// Questions what is cached.
@@ -96,7 +94,6 @@ impl Default for Metrics {
             broken: add(to, "answers_broken", "Answers that broke off"),
             reads: add(to, "reads", "Pieces read by readers"),
             read_bytes: add(to, "read_bytes", "Bytes of these pieces"),
-            log_lost: add(to, "log_lines_lost", "Lines that the access log lost"),
             crowded: add(
                 to,
                 "crowded",

@@ -37,15 +37,6 @@ impl FromStr for Order {
     }
 }
 
-/// Where the access log goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AccessLog {
-    /// Appended to a file.
-    File(PathBuf),
-    /// To standard error.
-    StandardError,
-}
-
 /// Limits of one client, and of all.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -98,8 +89,6 @@ pub struct Options {
     pub index: Vec<String>,
     /// Whether names that begin with a dot are served.
     pub hidden: bool,
-    /// Where requests are noted.
-    pub log: Option<AccessLog>,
     /// Limits of one client, and of all.
     pub limits: Limits,
 }
@@ -118,7 +107,6 @@ impl Options {
             buffer_bytes: 64 << 20,
             index: vec!["index.html".into()],
             hidden: false,
-            log: None,
             limits: Limits::default(),
         }
     }

@@ -16,7 +16,6 @@ use crate::descriptors::{Descriptors, Seat};
 use crate::desk::Desk;
 use crate::error::WebError;
 use crate::exporter;
-use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::opener::Opener;
 use crate::options::Options;
@@ -57,12 +56,11 @@ pub struct Server {
     stop: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
     readers: Vec<JoinHandle<()>>,
-    log_writer: Option<JoinHandle<()>>,
     /// Whether the time for a stop ran out: there is no more.
     has_given_up: bool,
 }
 
-/// How long readers and the log have at least to end, when answers have taken all the time.
+/// How long readers have at least to end, when answers have taken all the time.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Waits for threads to end, but not for ever; whether all did. The others end with the process.
@@ -94,8 +92,6 @@ impl Server {
         let exporter =
             exporting.as_ref().map(StdListener::local_addr).transpose().map_err(WebError::Start)?;
         let metrics = Arc::new(Metrics::default());
-        let log = options.log.as_ref().map(|log| Log::open(log, metrics.log_lost.clone()));
-        let (log, log_writer) = log.transpose()?.unzip();
         let (desk, readers) = Desk::open(&options, metrics)?;
         let (stop, stopped) = watch::channel(false);
         let threads = options.threads.max(1);
@@ -108,7 +104,7 @@ impl Server {
             descriptors.clone(),
             desk.metrics.crowded.clone(),
         );
-        let site = Arc::new(Site { root, opener, desk, log, options });
+        let site = Arc::new(Site { root, opener, desk, options });
         let builder = connection::builder(&site.options.limits);
         let mut server = Self {
             address,
@@ -117,7 +113,6 @@ impl Server {
             stop,
             threads: Vec::new(),
             readers,
-            log_writer,
             has_given_up: false,
         };
         for number in 0..threads {
@@ -186,14 +181,8 @@ impl Server {
             return false;
         }
         self.site.desk.close();
-        // The disk may hang under a reader that no client waits for, and the reader of the log may
-        // be asleep.
-        let limit = limit.max(Instant::now() + GRACE);
-        let mut have_ended = join(self.readers.drain(..), limit);
-        if let (Some(log), Some(writer)) = (&self.site.log, self.log_writer.take()) {
-            have_ended &= log.close(limit) && join([writer], limit);
-        }
-        self.has_given_up = !have_ended;
+        // The disk may hang under a reader that no client waits for.
+        self.has_given_up = !join(self.readers.drain(..), limit.max(Instant::now() + GRACE));
         true
     }
 
