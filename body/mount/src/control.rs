@@ -59,7 +59,8 @@ impl Core {
         let inode = self.inodes.get(number)?;
         match ours(name) {
             Some(word) => self.hear(request, &inode, word, Some(value)),
-            None => self.change_attribute(request, &inode, |inode| inode.node.set_xattr(name, value, flags)),
+            None => self
+                .change_attribute(request, &inode, |inode| inode.node.local()?.set_xattr(name, value, flags)),
         }
     }
 
@@ -67,7 +68,7 @@ impl Core {
         let inode = self.inodes.get(number)?;
         match ours(name) {
             Some(word) => self.hear(request, &inode, word, None),
-            None => self.change_attribute(request, &inode, |inode| inode.node.remove_xattr(name)),
+            None => self.change_attribute(request, &inode, |inode| inode.node.local()?.remove_xattr(name)),
         }
     }
 

@@ -86,7 +86,7 @@ impl Core {
         let (inode, parent) = (self.inodes.get(number)?, self.inodes.get(parent)?);
         let link = || {
             let _acting = self.act(request, 0)?;
-            inode.node.link(&parent.node, name)
+            inode.node.local()?.link(parent.node.local()?, name)
         };
         match inode.content() {
             Ok(content) => {
@@ -102,7 +102,7 @@ impl Core {
         let parent = self.inodes.get(parent)?;
         self.change_named(&parent, name, || {
             let _acting = self.act(request, 0)?;
-            parent.node.unlink(name)
+            parent.node.local()?.unlink(name)
         })
     }
 
@@ -110,7 +110,7 @@ impl Core {
         self.may_change()?;
         let parent = self.inodes.get(parent)?;
         let _acting = self.act(request, 0)?;
-        parent.node.remove_directory(name)
+        parent.node.local()?.remove_directory(name)
     }
 
     pub(crate) fn rename(
@@ -126,7 +126,7 @@ impl Core {
         // change behind the mount if it has another, and costs its blocks.
         self.change_named(&parent, name, || {
             let _acting = self.act(request, 0)?;
-            parent.node.rename(name, &to_parent.node, to_name, flags)
+            parent.node.local()?.rename(name, to_parent.node.local()?, to_name, flags)
         })
     }
 

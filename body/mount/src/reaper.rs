@@ -139,7 +139,9 @@ fn work(mailbox: &Mailbox, poll: &OwnedFd, lifecycle: &Lifecycle) {
             }
         }
         for file in orders.written {
-            file.flush_and_drop();
+            if let Ok(file) = file.local() {
+                file.flush_and_drop();
+            }
         }
         if orders.stop {
             return;

@@ -27,7 +27,7 @@ impl Core {
         let append = handle.append;
         let write = || {
             let _acting = self.act(request, 0)?;
-            handle.file.write_at(offset, data, append)
+            handle.file.local()?.write_at(offset, data, append)
         };
         let length = data.len() as u64;
         let (written, unseen) = self.change(&handle, write, |result, file, before, after| match result {
@@ -48,7 +48,7 @@ impl Core {
         })?;
         // Not under the file's lock: looks at the file would wait for the device, and what changes
         // behind the mount meanwhile would be taken for part of this write.
-        handle.file.write_behind();
+        handle.file.local()?.write_behind();
         Ok((written as u32, unseen))
     }
 
@@ -65,9 +65,10 @@ impl Core {
         let owner = self.owner(request);
         // All or nothing: the kernel would not ask again for the rest.
         let write = || {
+            let file = handle.file.local()?;
             let pieces = handle.content.pages.to_write(offset, data.len());
             for piece in &pieces {
-                let count = handle.file.write_at(offset + piece.start as u64, &data[piece.clone()], false)?;
+                let count = file.write_at(offset + piece.start as u64, &data[piece.clone()], false)?;
                 if count < piece.len() {
                     return Err(io::Error::from_raw_os_error(libc::ENOSPC));
                 }
@@ -89,7 +90,7 @@ impl Core {
                 self.cache().resized(file, before, after);
             }
         })?;
-        handle.file.write_behind();
+        handle.file.local()?.write_behind();
         Ok(data.len() as u32)
     }
 
@@ -103,7 +104,7 @@ impl Core {
         let handle = self.files.get(handle)?;
         let allocate = || {
             let _acting = self.act(request, 0)?;
-            handle.file.allocate(mode, offset, length)
+            handle.file.local()?.allocate(mode, offset, length)
         };
         // Collapsing and inserting ranges move everything that follows.
         let moves = mode as i32 & (libc::FALLOC_FL_COLLAPSE_RANGE | libc::FALLOC_FL_INSERT_RANGE) != 0;
@@ -128,7 +129,7 @@ impl Core {
         let length = usize::try_from(length).unwrap_or(usize::MAX).min(u32::MAX as usize & !4095);
         let copy = || {
             let _acting = self.act(request, 0)?;
-            from.file.copy_to(from_offset, &to.file, to_offset, length)
+            from.file.local()?.copy_to(from_offset, to.file.local()?, to_offset, length)
         };
         let (copied, unseen) = self.change(&to, copy, |result, file, before, after| {
             let touched = result.as_ref().map_or(length, |count| *count) as u64;
@@ -136,7 +137,7 @@ impl Core {
             self.cache().resized(file, before, after);
             if result.is_ok() { to_offset..to_offset + touched } else { NOTHING }
         })?;
-        to.file.write_behind();
+        to.file.local()?.write_behind();
         Ok((copied as u32, unseen))
     }
 
@@ -154,7 +155,8 @@ impl Core {
         let change = || {
             let _acting = self.act(request, 0)?;
             let open = handle.as_ref().filter(|handle| handle.file.mode().writes());
-            inode.node.change(changes, open.map(|handle| &*handle.file))
+            let open = open.map(|handle| handle.file.local()).transpose()?;
+            inode.node.local()?.change(changes, open)
         };
         match inode.content() {
             Ok(content) => {

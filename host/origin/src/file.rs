@@ -97,16 +97,6 @@ impl OpenFile {
         }
     }
 
-    /// See [`LocalFile::write_at`].
-    pub fn write_at(&self, offset: u64, data: &[u8], append: bool) -> io::Result<usize> {
-        self.local()?.write_at(offset, data, append)
-    }
-
-    /// Cuts or extends the file.
-    pub fn set_len(&self, size: u64) -> io::Result<()> {
-        self.local()?.set_len(size)
-    }
-
     /// Makes what was written safe against power failure; with `data_only`, leaves out times.
     ///
     /// # Errors
@@ -126,11 +116,6 @@ impl OpenFile {
         }
     }
 
-    /// Reserves or releases space. `mode` as for `fallocate`.
-    pub fn allocate(&self, mode: u32, offset: u64, length: u64) -> io::Result<()> {
-        self.local()?.allocate(mode, offset, length)
-    }
-
     /// Where the next data (or, with `hole`, the next hole) begins at or after `offset`. Objects
     /// are data up to their end.
     ///
@@ -144,11 +129,6 @@ impl OpenFile {
         }
     }
 
-    /// Copies bytes to another file of the origin, sharing blocks where the file system can.
-    pub fn copy_to(&self, offset: u64, to: &OpenFile, to_offset: u64, length: usize) -> io::Result<usize> {
-        self.local()?.copy_to(offset, to.local()?, to_offset, length)
-    }
-
     /// Where on its device the file begins, in bytes, if its file system tells.
     pub fn position(&self) -> Option<u64> {
         self.local().ok()?.position()
@@ -159,21 +139,8 @@ impl OpenFile {
         self.local().is_ok_and(LocalFile::wrote)
     }
 
-    /// See [`LocalFile::flush_and_drop`].
-    pub fn flush_and_drop(&self) {
-        if let Self::Local(file) = self {
-            file.flush_and_drop();
-        }
-    }
-
-    /// See [`LocalFile::write_behind`].
-    pub fn write_behind(&self) {
-        if let Self::Local(file) = self {
-            file.write_behind();
-        }
-    }
-
-    fn local(&self) -> io::Result<&LocalFile> {
+    /// The file of a directory, with all that can be done with it; `EROFS` for an object.
+    pub fn local(&self) -> io::Result<&LocalFile> {
         match self {
             Self::Local(file) => Ok(file),
             Self::Stored(_) => Err(Errno::ROFS.into()),

@@ -80,35 +80,11 @@ impl Node {
         self.local()?.make_symlink(name, target).map(Self::Local)
     }
 
-    pub fn link(&self, directory: &Node, name: &OsStr) -> io::Result<()> {
-        self.local()?.link(directory.local()?, name)
-    }
-
-    pub fn unlink(&self, name: &OsStr) -> io::Result<()> {
-        self.local()?.unlink(name)
-    }
-
-    pub fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
-        self.local()?.remove_directory(name)
-    }
-
-    pub fn rename(&self, name: &OsStr, to: &Node, to_name: &OsStr, flags: u32) -> io::Result<()> {
-        self.local()?.rename(name, to.local()?, to_name, flags)
-    }
-
     pub fn read_link(&self) -> io::Result<OsString> {
         match self {
             Self::Local(node) => node.read_link(),
             Self::Stored(_) => Err(Errno::INVAL.into()),
         }
-    }
-
-    pub fn change(&self, changes: &Changes, open: Option<&OpenFile>) -> io::Result<()> {
-        let open = match open {
-            Some(OpenFile::Local(file)) => Some(file),
-            _ => None,
-        };
-        self.local()?.change(changes, open)
     }
 
     pub fn file_system(&self) -> io::Result<rustix::fs::StatVfs> {
@@ -132,14 +108,6 @@ impl Node {
         }
     }
 
-    pub fn set_xattr(&self, name: &OsStr, value: &[u8], flags: u32) -> io::Result<()> {
-        self.local()?.set_xattr(name, value, flags)
-    }
-
-    pub fn remove_xattr(&self, name: &OsStr) -> io::Result<()> {
-        self.local()?.remove_xattr(name)
-    }
-
     /// The path below the origin with the root `root`. Of a file with several names it is the one
     /// by which it was found; a file without name has none.
     pub fn path_below(&self, root: &Path) -> Option<PathBuf> {
@@ -149,7 +117,8 @@ impl Node {
         }
     }
 
-    fn local(&self) -> io::Result<&LocalNode> {
+    /// The inode of a directory, with all that can be done with it; `EROFS` for an object.
+    pub fn local(&self) -> io::Result<&LocalNode> {
         match self {
             Self::Local(node) => Ok(node),
             Self::Stored(_) => Err(Errno::ROFS.into()),

@@ -2,7 +2,7 @@
 //! HTTP.
 //!
 //! ```text
-//!   names    object("a/b") or has_below("a/b") --> Recent (at most `refresh` old)
+//!   names    object("a/b") or has_below("a/b") --> recent (at most `refresh` old)
 //!                --> node: one version, for ever
 //!   bytes    read(version, range) --> GET with If-Match --> bytes of that version, or ESTALE
 //! ```
@@ -13,8 +13,8 @@ mod client;
 mod listing;
 mod node;
 mod object;
-mod recent;
 
+use lru::LruCache;
 use rustix::io::Errno;
 use std::fmt;
 use std::io::{self, IoSliceMut};
@@ -29,10 +29,11 @@ use crate::place::{Scheme, StoreAddress, StoreOptions};
 use crate::{Look, OriginError, Time};
 use client::Client;
 use object::{Found, Object, Objects};
-use recent::Recent;
 
 /// Longest name of a file: what FUSE takes.
 const NAME_BYTES_MAX: usize = 1024;
+/// Names that are remembered.
+const NAMES_MAX: usize = 1 << 17;
 /// What a program should read at once.
 const READ_BYTES: u32 = 1 << 20;
 /// Step of tags that are made of times in whole seconds, as HTTP servers do, with a margin for
@@ -46,7 +47,10 @@ pub struct Store {
     identity: [u8; 16],
     /// Whether a tag may stay the same when an object changes twice within a moment.
     tags_tick: bool,
-    recent: Mutex<Recent>,
+    /// What was found out recently about names, and when it was asked for.
+    recent: Mutex<LruCache<String, (Instant, Found)>>,
+    /// How old that may be.
+    age_max: Duration,
     opened: Time,
     uid: u32,
     gid: u32,
@@ -81,8 +85,10 @@ impl Store {
             name: name.to_owned(),
             identity: object::name(&[b"store", name.as_bytes(), server.as_bytes()]).0,
             tags_tick,
+            // Without a bound of its own: with one it takes memory for all names at once.
+            recent: Mutex::new(LruCache::unbounded()),
             // The kernel remembers for as long again.
-            recent: Mutex::new(Recent::new(refresh / 2)),
+            age_max: refresh / 2,
             opened: Time::now(),
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
@@ -158,11 +164,13 @@ impl Store {
     /// What a path stands for.
     fn find(&self, path: &str) -> io::Result<Found> {
         let asked = Instant::now();
-        if let Some(found) = self.recent().get(path, asked) {
-            return Ok(found);
+        if let Some((at, found)) = self.recent().get(path)
+            && asked.saturating_duration_since(*at) < self.age_max
+        {
+            return Ok(found.clone());
         }
         let found = self.noted(self.objects.find(path))?;
-        self.recent().put(path.to_owned(), asked, found.clone());
+        self.remember(path.to_owned(), asked, &found);
         Ok(found)
     }
 
@@ -176,12 +184,11 @@ impl Store {
             (&one.0, one.1 == Found::Directory).cmp(&(&other.0, other.1 == Found::Directory))
         });
         children.dedup_by(|later, first| later.0 == first.0);
-        let mut recent = self.recent();
         // Some servers give tags for requests by name, and none in listings: a version would have
         // two names.
         let is_whole = |found: &Found| !matches!(found, Found::Object(object) if object.tag.is_none());
         for (name, found) in children.iter().filter(|(_, found)| is_whole(found)) {
-            recent.put(node::join(path, name), asked, found.clone());
+            self.remember(node::join(path, name), asked, found);
         }
         Ok(children)
     }
@@ -203,14 +210,23 @@ impl Store {
             // Fewer bytes would mean that the file ends there.
             Ok(count) if count as u64 != wanted => Err(Errno::IO.into()),
             Err(error) if error.raw_os_error() == Some(libc::ESTALE) => {
-                self.recent().forget(path);
+                self.recent().pop(path);
                 Err(error)
             }
             result => result,
         }
     }
 
-    fn recent(&self) -> MutexGuard<'_, Recent> {
+    /// `asked` is when it was asked for: it may have changed since.
+    fn remember(&self, path: String, asked: Instant, found: &Found) {
+        let mut recent = self.recent();
+        recent.put(path, (asked, found.clone()));
+        if recent.len() > NAMES_MAX {
+            recent.pop_lru();
+        }
+    }
+
+    fn recent(&self) -> MutexGuard<'_, LruCache<String, (Instant, Found)>> {
         // Nothing panics with it in between two changes.
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -279,5 +295,20 @@ mod tests {
         assert!(first.tag.is_some(), "{first:?}");
         assert_eq!(root.entries().unwrap().read(0).len(), 3);
         assert_eq!(found().inode, first.inode);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_answers_grow_old() {
+        let store = Store::new(Box::new(Reticent), "store", "here", false, Duration::from_secs(2));
+        let start = Instant::now();
+        let directory = |at: usize| store.remember(at.to_string(), start, &Found::Directory);
+        (0..NAMES_MAX + 9).for_each(directory);
+        assert_eq!(store.recent().len(), NAMES_MAX);
+        let find = |path: &str| store.find(path).unwrap();
+        assert_eq!(find("9"), Found::Directory, "it is remembered");
+        assert_ne!(find("0"), Found::Directory, "it is asked for");
+        let old = start.checked_sub(store.age_max).unwrap();
+        store.remember("9".to_owned(), old, &Found::Directory);
+        assert_ne!(find("9"), Found::Directory, "it is too old");
     }
 }
