@@ -1,12 +1,12 @@
 //! The desk: where requests wait for their turn or for a read, and where readers get their reads.
 //!
 //! ```text
-//!   requests --ask/look--> [ queues | files ] <--next-- readers (`disk_reads` threads)
+//!   requests --ask/look--> [     queues     ] <--next-- readers (`disk_reads` threads)
 //!      ^                         lock                      |
 //!      +-------------- bytes, or "look again" -------------+
 //! ```
 //!
-//! One lock guards queues and files. It is held for bookkeeping only: never while a file is read,
+//! One lock guards the queues. It is held for bookkeeping only: never while a file is read,
 //! and never while a request is notified, because a notified request may take the lock.
 //!
 //! A panic under the lock may leave all of it half done. The next thread that takes the lock resets
@@ -22,7 +22,6 @@ use tokio::sync::oneshot;
 
 use crate::buffers::Buffers;
 use crate::error::WebError;
-use crate::files::Files;
 use crate::knowledge::{Knower, Knowledge};
 use crate::metrics::Metrics;
 use crate::opened::{Below, Opened};
@@ -113,7 +112,6 @@ pub(crate) struct Waited {
 #[derive(Debug)]
 struct State {
     queues: Queues,
-    files: Files,
     is_closing: bool,
 }
 
@@ -151,7 +149,7 @@ impl Desk {
         let reads_max = options.disk_reads.max(1);
         let scheduler =
             Scheduler::new(scheduler::Options { in_order: options.order == Order::Fifo, reads_max });
-        let state = State { queues: Queues::new(scheduler), files: Files::new(), is_closing: false };
+        let state = State { queues: Queues::new(scheduler), is_closing: false };
         let desk = Arc::new(Self {
             state: Mutex::new(state),
             work: Condvar::new(),
@@ -167,11 +165,6 @@ impl Desk {
         });
         let readers = readers.collect::<Result<Vec<_>, _>>()?;
         Ok((desk, readers))
-    }
-
-    /// The number by which the scheduler knows the version of a file.
-    pub(crate) fn number(&self, file: &Opened) -> u64 {
-        self.lock().files.number(&file.version)
     }
 
     /// A request wishes for a piece for the first time.
@@ -332,7 +325,6 @@ impl Desk {
         self.metrics.faults.inc();
         tracing::error!("a fault under the lock: the queues are reset, and requests that wait get 503");
         state.queues.reset();
-        state.files.clear();
         state
     }
 

@@ -27,7 +27,6 @@ pub struct Feed {
     desk: Arc<Desk>,
     file: Arc<Opened>,
     pulse: Arc<Pulse>,
-    number: u64,
     at: u64,
     end: u64,
     /// Up to here nothing needs to be asked.
@@ -47,12 +46,10 @@ pub struct Feed {
 impl Feed {
     /// Of a span that lies within the file as it was opened.
     pub fn new(desk: Arc<Desk>, file: Arc<Opened>, pulse: Arc<Pulse>, span: Span) -> Self {
-        let number = desk.number(&file);
         Self {
             desk,
             file,
             pulse,
-            number,
             at: span.start,
             end: span.end,
             asked_until: span.start,
@@ -173,7 +170,7 @@ impl Feed {
 
     /// The rest of the span, within one turn.
     fn wish(&self) -> Wish {
-        Wish::first(self.number, self.at, self.end)
+        Wish::first(self.file.version, self.at, self.end)
     }
 }
 

@@ -29,7 +29,6 @@ mod desk;
 mod error;
 mod exporter;
 mod feed;
-mod files;
 mod knowledge;
 mod metrics;
 mod opened;

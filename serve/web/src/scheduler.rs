@@ -29,6 +29,7 @@
 //! Why so: docs/decisions/0062-faults-of-the-web-server.md.
 
 use foldhash::HashMap;
+use pantler_origin::Version;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -41,8 +42,8 @@ pub(crate) const TURN_BYTES: u64 = 1 << 20;
 /// A piece of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wish {
-    /// Names one version of a file, and never another.
-    pub file: u64,
+    /// Of this version of a file.
+    pub file: Version,
     /// First byte.
     pub start: u64,
     /// One past the last byte, in the same `TURN_BYTES` as the first.
@@ -51,7 +52,7 @@ pub struct Wish {
 
 impl Wish {
     /// The part of bytes `start..end` that lies in the same `TURN_BYTES` as the first.
-    pub fn first(file: u64, start: u64, end: u64) -> Self {
+    pub fn first(file: Version, start: u64, end: u64) -> Self {
         let turn_end = (start / TURN_BYTES + 1) * TURN_BYTES;
         Self { file, start, end: end.min(turn_end) }
     }
@@ -62,7 +63,7 @@ impl Wish {
     }
 
     /// File, and number of its `TURN_BYTES`.
-    pub fn key(self) -> (u64, u64) {
+    pub fn key(self) -> Window {
         (self.file, self.start / TURN_BYTES)
     }
 
@@ -70,6 +71,9 @@ impl Wish {
         self.file == other.file && self.start <= other.start && other.end <= self.end
     }
 }
+
+/// A version of a file, and the number of a window of it.
+pub type Window = (Version, u64);
 
 /// Names a request that waits.
 pub type Ticket = u64;
@@ -149,11 +153,11 @@ pub struct Scheduler {
     /// Turns that are out, and reads on behalf of those that had one (in order only).
     in_service: u32,
     pending: HashMap<GroupId, Group>,
-    pending_by_piece: HashMap<(u64, u64), GroupId>,
+    pending_by_piece: HashMap<Window, GroupId>,
     by_age: BTreeSet<(Duration, GroupId)>,
     reading: HashMap<GroupId, Group>,
     /// Usually one; oldest first.
-    reading_by_piece: HashMap<(u64, u64), Vec<GroupId>>,
+    reading_by_piece: HashMap<Window, Vec<GroupId>>,
     /// In which group a ticket waits.
     group_of: HashMap<Ticket, GroupId>,
     next_number: u64,

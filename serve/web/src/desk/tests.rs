@@ -47,10 +47,6 @@ impl Place {
         Arc::new(file)
     }
 
-    fn number(&self, file: &Opened) -> u64 {
-        self.desk.number(file)
-    }
-
     fn lengths(&self) -> Lengths {
         self.desk.lock().queues.scheduler.lengths()
     }
@@ -83,18 +79,6 @@ impl Drop for Place {
     }
 }
 
-#[test]
-fn a_file_never_gets_the_bytes_of_one_that_was_forgotten() {
-    let place = Place::new(|_| ());
-    place.desk.lock().files = Files::with_files_max(2);
-    for at in 0..20u8 {
-        let name = format!("f{at}");
-        std::fs::write(place.folder.path().join(&name), [at; 5000]).unwrap();
-        assert!(place.get(&name).unwrap() == [at; 5000], "{name}");
-        assert!(place.get(&name).unwrap() == [at; 5000], "{name} again");
-    }
-}
-
 /// Panics under the lock, as a fault of ours would.
 fn poison(desk: &Arc<Desk>) {
     let poisoning = catch_unwind(AssertUnwindSafe(|| {
@@ -113,8 +97,7 @@ fn a_panic_under_the_lock_is_the_end_of_those_who_wait_and_of_nobody_else() {
         std::fs::write(place.folder.path().join("f"), [7; 5000]).unwrap();
         assert_eq!(place.get("f").unwrap(), [7; 5000], "{order:?}");
         let file = place.open("f");
-        let number = place.number(&file);
-        let wish = Wish { file: number, start: 0, end: 5000 };
+        let wish = Wish { file: file.version, start: 0, end: 5000 };
         // One has a turn, one waits: in order for the turn, else for a read that no reader has been
         // sent on.
         let (turn, mut waiting) = {
@@ -154,8 +137,7 @@ fn a_turn_of_before_gives_its_bytes_and_is_not_given_back() {
     std::fs::write(place.folder.path().join("f"), [7; 5000]).unwrap();
     assert_eq!(place.get("f").unwrap(), [7; 5000]);
     let file = place.open("f");
-    let number = place.number(&file);
-    let wish = Wish { file: number, start: 0, end: 5000 };
+    let wish = Wish { file: file.version, start: 0, end: 5000 };
     let turn = {
         let mut state = place.desk.lock();
         assert_eq!(state.queues.scheduler.arrive(Duration::ZERO, wish, true), Arrival::Turn);
@@ -178,11 +160,10 @@ fn a_reader_that_panics_refuses_those_who_wait_and_reads_on() {
     let place = Place::new(|options| (options.order, options.disk_reads) = (Order::Truth, 1));
     std::fs::write(place.folder.path().join("f"), [7; 5000]).unwrap();
     let file = place.open("f");
-    let number = place.number(&file);
     for _ in 0..3 {
         let mut state = place.desk.lock();
         // No request can ask for this, and a reader that reads it panics.
-        let wish = Wish { file: number, start: 9, end: 5 };
+        let wish = Wish { file: file.version, start: 9, end: 5 };
         let Arrival::Wait(ticket) = state.queues.scheduler.arrive(Duration::ZERO, wish, false) else {
             panic!("a turn")
         };
@@ -272,7 +253,7 @@ fn requests_for_what_is_being_read_share_its_bytes() {
     let (_folder, file) = file_on_disk(&[7; 5000]);
     // It is all cached, as behind a read that is about to end.
     assert!(place.get_open(&file).unwrap() == [7; 5000]);
-    let wish = Wish { file: place.number(&file), start: 0, end: 5000 };
+    let wish = Wish { file: file.version, start: 0, end: 5000 };
     let (mut first, id) = {
         let mut state = place.desk.lock();
         let Arrival::Wait(ticket) = state.queues.scheduler.arrive(Duration::ZERO, wish, false) else {
@@ -318,8 +299,7 @@ fn a_panic_while_turns_are_given_out_holds_nobody_up() {
     let place = Place::new(|options| (options.order, options.disk_reads) = (Order::Fifo, 2));
     std::fs::write(place.folder.path().join("f"), [7; 5000]).unwrap();
     let file = place.open("f");
-    let number = place.number(&file);
-    let wish = Wish { file: number, start: 0, end: 5000 };
+    let wish = Wish { file: file.version, start: 0, end: 5000 };
     let (ended, end) = std::sync::mpsc::channel();
     let desk = place.desk.clone();
     std::thread::spawn(move || {
@@ -350,7 +330,7 @@ fn a_panic_while_turns_are_given_out_holds_nobody_up() {
 fn who_looks_in_vain_goes_on_waiting_since_it_began_to() {
     let place = Place::new(|_| ());
     let (_folder, file) = file_on_disk(&[7; 5000]);
-    let wish = Wish::first(place.number(&file), 0, 5000);
+    let wish = Wish::first(file.version, 0, 5000);
     let since = Duration::from_nanos(7);
     // It was told that its bytes were read, but they have left again; unless the disk is faster
     // than this loop.

@@ -11,8 +11,13 @@ fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
+fn version(inode: u64) -> Version {
+    let time = pantler_origin::Time::default();
+    Version { device: 1, inode, born: None, size: 1 << 30, modified: time, changed: time, tag: None }
+}
+
 fn wish(file: u64) -> Wish {
-    Wish { file, start: 0, end: 4096 }
+    Wish { file: version(file), start: 0, end: 4096 }
 }
 
 fn wait(arrival: Arrival) -> Ticket {
@@ -171,7 +176,7 @@ fn same_as_twin(options: Options, steps: Vec<Step>) {
     for step in steps {
         match step {
             Step::Arrive { file, start, length, is_cached } => {
-                let wish = Wish { file, start, end: start + length };
+                let wish = Wish { file: version(file), start, end: start + length };
                 match scheduler.arrive(now, wish, is_cached) {
                     Arrival::Turn => {
                         let is_free = twin.line.is_empty() && twin.turns < options.reads_max;
