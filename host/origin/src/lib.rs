@@ -11,7 +11,6 @@
 //! * [`Attributes`], [`Version`], [`Look`]: what a file is like, and whether it changed since the
 //!   last look.
 //! * [`has_writers`]: whether a process may be changing a file without showing it yet.
-//! * [`Filling`]: buffers that are filled one after the other.
 //! * [`Caller`]: acting with another's user, groups and file mode mask on the current thread.
 //!
 //! Errors are those of the system or the store, unchanged, where nothing else is said.
@@ -25,7 +24,6 @@ mod directory;
 mod entries;
 mod error;
 mod file;
-mod filling;
 mod node;
 mod origin;
 mod place;
@@ -40,7 +38,6 @@ pub use directory::{Directory, LocalEntries, LocalFile, LocalNode, MOUNT_TYPE, S
 pub use entries::{Entries, Entry};
 pub use error::OriginError;
 pub use file::{OpenFile, OpenMode};
-pub use filling::Filling;
 pub use node::Node;
 pub use origin::Origin;
 pub use place::{Credentials, Place, Scheme, StoreAddress, StoreOptions};

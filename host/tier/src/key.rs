@@ -23,12 +23,9 @@ pub const PREFIX: &str = "pantler:";
 /// Number of this way to make keys.
 const MADE: &str = "1";
 
-/// One version of one file, with the size of its blocks.
+/// One version of one file, with the size of its blocks: a hash of 16 bytes, and the size behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Stem {
-    pub(crate) hash: [u8; 16],
-    pub(crate) block_bytes: u32,
-}
+pub struct Stem(pub(crate) Version);
 
 impl Stem {
     /// From everything that makes the version, in an order of the caller's. Parts are told apart by
@@ -46,14 +43,20 @@ impl Stem {
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part);
         }
-        let mut hash = [0; 16];
-        hash.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
-        Self { hash, block_bytes }
+        Self::of(&hasher.finalize().as_bytes()[..16], block_bytes)
+    }
+
+    fn of(hash: &[u8], block_bytes: u32) -> Self {
+        let mut version = [0; 20];
+        version[..16].copy_from_slice(hash);
+        version[16..].copy_from_slice(&block_bytes.to_le_bytes());
+        Self(Version(version))
     }
 
     /// Bytes of a block.
     pub fn block_bytes(self) -> u32 {
-        self.block_bytes
+        let Self(Version([.., a, b, c, d])) = self;
+        u32::from_le_bytes([a, b, c, d])
     }
 
     /// The block of that index.
@@ -63,32 +66,20 @@ impl Stem {
 }
 
 impl From<Stem> for Version {
-    fn from(stem: Stem) -> Self {
-        let mut version = [0; 20];
-        version[..16].copy_from_slice(&stem.hash);
-        version[16..].copy_from_slice(&stem.block_bytes.to_le_bytes());
-        Self(version)
-    }
-}
-
-impl From<Version> for Stem {
-    fn from(Version(version): Version) -> Self {
-        let (mut hash, mut size) = ([0; 16], [0; 4]);
-        hash.copy_from_slice(&version[..16]);
-        size.copy_from_slice(&version[16..]);
-        Self { hash, block_bytes: u32::from_le_bytes(size) }
+    fn from(Stem(version): Stem) -> Self {
+        version
     }
 }
 
 impl From<Key> for Label {
     fn from(key: Key) -> Self {
-        Self { version: key.stem.into(), index: key.index }
+        Self { version: key.stem.0, index: key.index }
     }
 }
 
 impl From<Label> for Key {
     fn from(label: Label) -> Self {
-        Self { stem: label.version.into(), index: label.index }
+        Self { stem: Stem(label.version), index: label.index }
     }
 }
 
@@ -108,22 +99,17 @@ impl Key {
     /// In a fixed number of bytes.
     pub fn pack(&self) -> [u8; PACKED_BYTES] {
         let mut packed = [0; PACKED_BYTES];
-        packed[..16].copy_from_slice(&self.stem.hash);
-        packed[16..20].copy_from_slice(&self.stem.block_bytes.to_le_bytes());
+        packed[..20].copy_from_slice(&self.stem.0.0);
         packed[20..].copy_from_slice(&self.index.to_le_bytes());
         packed
     }
 
     /// From what [`pack`](Self::pack) made. Any bytes are some key.
     pub fn unpack(packed: &[u8; PACKED_BYTES]) -> Self {
-        let mut hash = [0; 16];
-        hash.copy_from_slice(&packed[..16]);
-        let mut size = [0; 4];
-        size.copy_from_slice(&packed[16..20]);
-        let mut index = [0; 8];
+        let (mut version, mut index) = ([0; 20], [0; 8]);
+        version.copy_from_slice(&packed[..20]);
         index.copy_from_slice(&packed[20..]);
-        let stem = Stem { hash, block_bytes: u32::from_le_bytes(size) };
-        Self { stem, index: u64::from_le_bytes(index) }
+        Self { stem: Stem(Version(version)), index: u64::from_le_bytes(index) }
     }
 
     /// From its text, if that is one of ours.
@@ -144,7 +130,7 @@ impl Key {
         let hash = u128::from_str_radix(hash, 16).ok()?.to_be_bytes();
         let block_bytes = u32::from_str_radix(parts.next()?, 16).ok()?;
         let index = u64::from_str_radix(parts.next()?, 16).ok()?;
-        let key = Self { stem: Stem { hash, block_bytes }, index };
+        let key = Self { stem: Stem::of(&hash, block_bytes), index };
         // One key, one text.
         (parts.next().is_none() && key.to_string().strip_prefix(PREFIX) == Some(text)).then_some(key)
     }
@@ -152,8 +138,9 @@ impl Key {
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hash = u128::from_be_bytes(self.stem.hash);
-        write!(f, "{PREFIX}{MADE}:{hash:032x}:{:x}:{:x}", self.stem.block_bytes, self.index)
+        write!(f, "{PREFIX}{MADE}:")?;
+        self.stem.0.0[..16].iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        write!(f, ":{:x}:{:x}", self.stem.block_bytes(), self.index)
     }
 }
 

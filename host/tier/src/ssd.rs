@@ -524,23 +524,30 @@ mod tests {
     use super::*;
     use crate::{Put, Stem};
 
+    fn open(folder: &tempfile::TempDir) -> SsdTier {
+        SsdTier::open(folder.path(), 1 << 20, 4096, Seal::Checksum).unwrap()
+    }
+
+    fn key(index: u64) -> Key {
+        Stem::new(None, 4096, [b"x".as_slice()]).block(index)
+    }
+
+    fn put(tier: &SsdTier, index: u64) -> Result<(), TierError> {
+        let bytes = &[index as u8; 4096];
+        tier.put(&[Given { key: key(index), bytes, why: Put::Keep, age: Duration::ZERO }])
+    }
+
+    fn ask(tier: &SsdTier, index: u64, how: Retrieve) -> Result<bool, TierError> {
+        let (wanted, mut found) = ([Wanted { key: key(index), how }], false);
+        tier.retrieve(&wanted, &mut |_, bytes| found = bytes == [index as u8; 4096]).map(|()| found)
+    }
+
     #[test]
     fn one_block_that_cannot_be_read_is_given_up_and_a_disk_that_cannot_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
-        let open = || SsdTier::open(folder.path(), 1 << 20, 4096, Seal::Checksum).unwrap();
-        let mut tier = open();
-        let key = |index| Stem::new(None, 4096, [b"x".as_slice()]).block(index);
-        let put = |tier: &SsdTier, index: u64| {
-            let given =
-                Given { key: key(index), bytes: &[index as u8; 4096], why: Put::Keep, age: Duration::ZERO };
-            tier.put(&[given]).unwrap();
-        };
-        let ask = |tier: &SsdTier, index: u64| {
-            let mut found = false;
-            let wanted = [Wanted { key: key(index), how: Retrieve::Read }];
-            tier.retrieve(&wanted, &mut |_, bytes| found = bytes == [index as u8; 4096]).map(|()| found)
-        };
-        (1..=3).for_each(|index| put(&tier, index));
+        let mut tier = open(&folder);
+        let ask = |tier: &SsdTier, index| ask(tier, index, Retrieve::Read);
+        (1..=3).for_each(|index| put(&tier, index).unwrap());
         // Reads fail and writes do not.
         let blind = File::options().write(true).open(folder.path().join("pantler.tier")).unwrap();
         let sees = std::mem::replace(&mut tier.file, Arc::new(blind));
@@ -550,13 +557,13 @@ mod tests {
         tier.validate();
         tier.file = sees;
         assert_eq!([1, 2, 3].map(|index| ask(&tier, index).unwrap()), [false, true, true]);
-        put(&tier, 1);
+        put(&tier, 1).unwrap();
         assert!(ask(&tier, 1).unwrap());
         tier.validate();
         let slots = tier.lock().held.values().map(|held| held.slot).collect::<Vec<_>>();
         assert!(!slots.contains(&0), "its place is not used again: {slots:?}");
         drop(tier);
-        let tier = open();
+        let tier = open(&folder);
         assert_eq!([1, 2, 3].map(|index| ask(&tier, index).unwrap()), [true; 3]);
         assert_eq!(tier.damaged(), 0);
     }
@@ -567,9 +574,8 @@ mod tests {
     fn who_reads_what_cannot_be_read_does_not_wait_for_a_write() {
         let folder = tempfile::tempdir().unwrap();
         let long = Duration::from_secs(3600);
-        let mut tier = SsdTier::open(folder.path(), 1 << 20, 4096, Seal::Checksum).unwrap().within(long);
-        let key = Stem::new(None, 4096, [b"x".as_slice()]).block(1);
-        tier.put(&[Given { key, bytes: &[1; 4096], why: Put::Keep, age: Duration::ZERO }]).unwrap();
+        let mut tier = open(&folder).within(long);
+        put(&tier, 1).unwrap();
         tier.file = Arc::new(File::options().write(true).open(folder.path().join("pantler.tier")).unwrap());
         // One thread is left, for the read; what comes next hangs like the others.
         let mut held = tier.threads.hang();
@@ -577,7 +583,7 @@ mod tests {
         let tier = Arc::new(tier);
         let (reader, (done, read)) = (Arc::clone(&tier), std::sync::mpsc::channel());
         std::thread::spawn(move || {
-            let wanted = [Wanted { key, how: Retrieve::Read }];
+            let wanted = [Wanted { key: key(1), how: Retrieve::Read }];
             done.send(reader.retrieve(&wanted, &mut |_, _| panic!("it cannot be read")).is_ok())
         });
         let start = Instant::now();
@@ -596,19 +602,8 @@ mod tests {
     #[test]
     fn a_disk_that_does_not_answer_holds_nobody_up_and_is_used_when_it_does() {
         let folder = tempfile::tempdir().unwrap();
-        let open = || SsdTier::open(folder.path(), 1 << 20, 4096, Seal::Checksum).unwrap();
-        let mut tier = open().within(Duration::from_millis(20));
-        let key = |index| Stem::new(None, 4096, [b"x".as_slice()]).block(index);
-        let put = |tier: &SsdTier, index: u64| {
-            let given =
-                Given { key: key(index), bytes: &[index as u8; 4096], why: Put::Keep, age: Duration::ZERO };
-            tier.put(&[given])
-        };
-        let ask = |tier: &SsdTier, index: u64| {
-            let mut found = false;
-            let wanted = [Wanted { key: key(index), how: Retrieve::Take }];
-            tier.retrieve(&wanted, &mut |_, bytes| found = bytes == [index as u8; 4096]).map(|()| found)
-        };
+        let mut tier = open(&folder).within(Duration::from_millis(20));
+        let ask = |tier: &SsdTier, index| ask(tier, index, Retrieve::Take);
         (1..=3).for_each(|index| put(&tier, index).unwrap());
         let hangs = tier.threads.hang();
         let silent = |error: TierError| error.to_string().ends_with("no answer within 20 ms");
@@ -632,17 +627,15 @@ mod tests {
         tier.validate();
         drop(tier);
         // What was late is right.
-        assert!(ask(&open(), 4).unwrap());
+        assert!(ask(&open(&folder), 4).unwrap());
     }
 
     #[test]
     fn where_there_is_no_room_nothing_is_tried_for_a_while() {
         let folder = tempfile::tempdir().unwrap();
-        let mut tier = SsdTier::open(folder.path(), 1 << 20, 4096, Seal::Checksum).unwrap();
-        let key = |index| Stem::new(None, 4096, [b"x".as_slice()]).block(index);
-        let put = |tier: &SsdTier, index: u64| {
-            let given = Given { key: key(index), bytes: &[7; 4096], why: Put::Keep, age: Duration::ZERO };
-            tier.put(&[given]).unwrap();
+        let mut tier = open(&folder);
+        let put = |tier: &SsdTier, index| {
+            put(tier, index).unwrap();
             tier.validate();
         };
         (0..10).for_each(|index| put(&tier, index));

@@ -66,28 +66,20 @@ pub const NEWS_MAX: usize = 65_536;
 ///
 /// T1  What a tier returns under a key was given to it under that key: envelopes are checked, and
 ///     what fails is absent.
-/// T2  A tier may lose anything at any time.
+/// T2  A tier may lose anything at any time. After an error it is broken, and which of the blocks it
+///     has, or has handed out before, is unknown.
 pub trait Tier: Send + Sync {
     /// Name for people and logs. Without secrets.
     fn name(&self) -> &str;
 
     /// Looks for blocks; calls `found` with the position in `wanted` and the bytes of each that is
     /// there.
-    ///
-    /// # Errors
-    /// The tier is broken. Blocks may have been found before it broke.
     fn retrieve(&self, wanted: &[Wanted], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), TierError>;
 
     /// Hands blocks over.
-    ///
-    /// # Errors
-    /// The tier is broken: which of them it has is unknown.
     fn put(&self, given: &[Given<'_>]) -> Result<(), TierError>;
 
     /// The asker does not want these here any more.
-    ///
-    /// # Errors
-    /// The tier is broken: which of them it has is unknown.
     fn remove(&self, keys: &[Key]) -> Result<(), TierError>;
 
     /// What it told since the last call. Never waits.
@@ -123,9 +115,6 @@ pub trait Tier: Send + Sync {
     }
 
     /// Tries to make a broken tier work again.
-    ///
-    /// # Errors
-    /// It is still broken.
     fn heal(&self) -> Result<(), TierError>;
 
     /// Memory of what it knows of its blocks.

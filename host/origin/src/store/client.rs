@@ -11,7 +11,7 @@ use object_store::{
     BackoffConfig, ClientConfigKey, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig,
 };
 use rustix::io::Errno;
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSliceMut, Read};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +19,8 @@ use tokio::runtime::Runtime;
 
 use super::listing::{Connector, LeftOut};
 use super::object::{Found, Object, Objects, plain_tag};
+use crate::Time;
 use crate::place::{Credentials, Scheme, StoreAddress, StoreOptions};
-use crate::{Filling, Time};
 
 /// Threads that move bytes; the asking thread waits.
 const MOVERS: usize = 2;
@@ -231,7 +231,7 @@ impl Objects for Client {
         path: &str,
         object: &Object,
         offset: u64,
-        buffers: &mut [IoSliceMut<'_>],
+        mut buffers: &mut [IoSliceMut<'_>],
     ) -> io::Result<usize> {
         let key = self.key(path)?;
         let asked: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
@@ -249,7 +249,6 @@ impl Objects for Client {
             if answer.range != (offset..end) {
                 return Err(Fault::Odd("another range than asked for"));
             }
-            let mut filling = Filling::new(buffers);
             let mut done = 0;
             let mut pieces = answer.into_stream();
             while let Some(piece) = pieces.next().await {
@@ -257,7 +256,8 @@ impl Objects for Client {
                 if done + piece.len() as u64 > end - offset {
                     return Err(Fault::Odd("more bytes than asked for"));
                 }
-                filling.fill(&piece);
+                let count = (&mut &piece[..]).read_vectored(buffers).expect("bytes in memory are read");
+                IoSliceMut::advance_slices(&mut buffers, count);
                 done += piece.len() as u64;
             }
             Ok(done as usize)

@@ -65,15 +65,9 @@ pub(crate) enum Found {
 /// `EOPNOTSUPP`.
 pub(crate) trait Objects: Send + Sync {
     /// The object at `path`.
-    ///
-    /// # Errors
-    /// `ENOENT` when there is none.
     fn object(&self, path: &str) -> io::Result<Object>;
 
     /// What a path stands for. An object hides what is below its name.
-    ///
-    /// # Errors
-    /// `ENOENT` when there is nothing.
     fn find(&self, path: &str) -> io::Result<Found> {
         let missing = match self.object(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => error,
@@ -89,9 +83,6 @@ pub(crate) trait Objects: Send + Sync {
     }
 
     /// What is at `path` or directly below, by name; everything, in any order.
-    ///
-    /// # Errors
-    /// `EOPNOTSUPP` where the server does not list.
     fn list(&self, path: &str) -> io::Result<Vec<(String, Found)>>;
 
     /// How often keys were left out of listings because they are no paths.
@@ -100,9 +91,6 @@ pub(crate) trait Objects: Send + Sync {
     }
 
     /// Whether anything is below `path`.
-    ///
-    /// # Errors
-    /// `EOPNOTSUPP` where the server does not list.
     fn has_below(&self, path: &str) -> io::Result<bool>;
 
     /// Fills `buffers` with what is from `offset` on, up to the end of that version.
