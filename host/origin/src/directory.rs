@@ -34,20 +34,11 @@ pub use writers::has_writers;
 pub struct Directory {
     root: OwnedFd,
     path: PathBuf,
-    stamps: Stamps,
+    /// Whether a change after a look always gets a later stamp than the one that was looked at.
+    /// Else stamps come from a clock that ticks, and two changes within a tick look the same.
+    is_multigrain: bool,
     device: u64,
     avoids_mounts: bool,
-}
-
-/// How finely a file system stamps changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Stamps {
-    /// A change after a look always gets a later stamp than the one that was looked at (multigrain
-    /// stamps).
-    Multigrain,
-    /// Stamps come from a clock that ticks; two changes within a tick look the same.
-    Ticking,
 }
 
 /// Longest tick of a kernel's coarse clock (10 ms at HZ=100), doubled.
@@ -65,10 +56,10 @@ impl Directory {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty()).map_err(fail)?;
         let stat = rustix::fs::fstatfs(&root).map_err(fail)?;
-        let stamps = stamps_of(stat.f_type as u64, &kernel_release());
+        let is_multigrain = is_multigrain(stat.f_type as u64, &kernel_release());
         let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let device = rustix::fs::fstat(&root).map_err(fail)?.st_dev;
-        Ok(Self { root, path, stamps, device, avoids_mounts: false })
+        Ok(Self { root, path, is_multigrain, device, avoids_mounts: false })
     }
 
     /// From now on lookups that would enter a mount of type [`MOUNT_TYPE`] fail with `ELOOP`. A
@@ -84,11 +75,6 @@ impl Directory {
         &self.path
     }
 
-    /// How finely its file system stamps changes.
-    pub fn stamps(&self) -> Stamps {
-        self.stamps
-    }
-
     /// The directory itself.
     ///
     /// # Errors
@@ -101,27 +87,21 @@ impl Directory {
     pub fn look(&self, attributes: &Attributes) -> Look {
         // Below a mount point inside the origin lies another file system, about which nothing is
         // known.
-        let tick = match self.stamps {
-            Stamps::Multigrain if attributes.device == self.device => Duration::ZERO,
-            _ => TICK,
-        };
+        let never_repeats = self.is_multigrain && attributes.device == self.device;
+        let tick = if never_repeats { Duration::ZERO } else { TICK };
         Look::new(attributes.version(), Time::now(), tick)
     }
 }
 
 /// Multigrain stamps came with Linux 6.13, for ext4, XFS, btrfs and tmpfs.
-fn stamps_of(file_system: u64, release: &str) -> Stamps {
+fn is_multigrain(file_system: u64, release: &str) -> bool {
     const EXT4: u64 = 0xef53;
     const XFS: u64 = 0x5846_5342;
     const BTRFS: u64 = 0x9123_683e;
     const TMPFS: u64 = 0x0102_1994;
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse::<u32>().unwrap_or(0));
     let kernel = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    if kernel >= (6, 13) && matches!(file_system, EXT4 | XFS | BTRFS | TMPFS) {
-        Stamps::Multigrain
-    } else {
-        Stamps::Ticking
-    }
+    kernel >= (6, 13) && matches!(file_system, EXT4 | XFS | BTRFS | TMPFS)
 }
 
 fn kernel_release() -> String {
@@ -134,10 +114,10 @@ mod tests {
 
     #[test]
     fn multigrain_needs_kernel_and_file_system() {
-        assert_eq!(stamps_of(0xef53, "6.18.44-x"), Stamps::Multigrain);
-        assert_eq!(stamps_of(0xef53, "6.12.1"), Stamps::Ticking);
-        assert_eq!(stamps_of(0x794c_7630, "6.18.44"), Stamps::Ticking, "overlayfs");
-        assert_eq!(stamps_of(0xef53, "nonsense"), Stamps::Ticking);
+        assert!(is_multigrain(0xef53, "6.18.44-x"));
+        assert!(!is_multigrain(0xef53, "6.12.1"));
+        assert!(!is_multigrain(0x794c_7630, "6.18.44"), "overlayfs");
+        assert!(!is_multigrain(0xef53, "nonsense"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::attributes::{Attributes, Changes};
+use crate::attributes::Attributes;
 use crate::{Entries, LocalNode, OpenFile, OpenMode, StoreNode};
 
 /// A handle on one inode. See [`LocalNode`] for what each call does. Objects of a store refuse

@@ -119,24 +119,16 @@ mod tests {
     }
 
     #[test]
-    fn a_young_stamp_is_not_settled() {
-        assert!(!look(at(10, 1_000_000), at(10, 11_000_000), 20));
-        assert!(look(at(10, 1_000_000), at(10, 30_000_000), 20));
-    }
-
-    #[test]
-    fn stamps_that_never_repeat_are_settled_at_once() {
-        assert!(look(at(10, 1), at(10, 1), 0));
-    }
-
-    #[test]
-    fn whole_seconds_are_not_believed() {
-        assert!(!look(at(10, 0), at(11, 500), 0));
-        assert!(look(at(10, 0), at(13, 0), 0));
-    }
-
-    #[test]
-    fn a_stamp_from_the_future_is_not_settled() {
-        assert!(!look(at(20, 5), at(10, 0), 20));
+    fn a_stamp_is_settled_once_no_later_change_can_get_the_same() {
+        for (changed, now, tick_ms, settled, what) in [
+            (at(10, 1_000_000), at(10, 11_000_000), 20, false, "a young one"),
+            (at(10, 1_000_000), at(10, 30_000_000), 20, true, "an old one"),
+            (at(10, 1), at(10, 1), 0, true, "one that never repeats"),
+            (at(10, 0), at(11, 500), 0, false, "a whole second is not believed"),
+            (at(10, 0), at(13, 0), 0, true, "a whole second, old enough"),
+            (at(20, 5), at(10, 0), 20, false, "one from the future"),
+        ] {
+            assert_eq!(look(changed, now, tick_ms), settled, "{what}");
+        }
     }
 }

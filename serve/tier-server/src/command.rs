@@ -47,10 +47,7 @@ pub(crate) fn execute(
     if !session.known && !matches!(name, b"AUTH" | b"HELLO" | b"QUIT") {
         return Reply::Error("NOAUTH Authentication required.".into());
     }
-    let is_value = |at: usize| match name {
-        b"SET" | b"PANTLER.SET" => at == 2,
-        _ => false,
-    };
+    let is_value = |at: usize| at == 2 && matches!(name, b"SET" | b"PANTLER.SET");
     if words.iter().enumerate().any(|(at, word)| word.len() > WORD_BYTES_MAX && !is_value(at)) {
         return Reply::Error("ERR a word is too long".into());
     }
@@ -60,7 +57,10 @@ pub(crate) fn execute(
             let now = shared.now();
             shared.store.get(words[1], now)
         }),
-        (b"SET", 3) => set(session, shared, words, taken),
+        (b"SET", 3) => {
+            let now = shared.now();
+            store(session, shared, words, taken, (now, false))
+        }
         (b"PANTLER.GET", 3) => retrieve(session, shared, words),
         (b"PANTLER.SET", 5) => put(session, shared, words, taken),
         (b"DEL", 2..) => {
@@ -125,16 +125,18 @@ fn syntax() -> Reply {
     Reply::Error("ERR syntax error".into())
 }
 
-fn too_large() -> Reply {
-    Reply::Error("OOM the value does not fit in the memory of this tier".into())
-}
-
-fn set(session: &Session, shared: &mut Shared, words: &Words<'_>, taken: Option<Taken>) -> Reply {
+/// Puts a value that was used last at `time`, and was perhaps demoted.
+fn store(
+    session: &Session,
+    shared: &mut Shared,
+    words: &Words<'_>,
+    taken: Option<Taken>,
+    (time, demoted): (u64, bool),
+) -> Reply {
     let Taken { value, room } = Taken::or_copy(taken, words[2]);
-    let now = shared.now();
-    match shared.store.put_in(words[1], value, room, session.owner, now, false) {
+    match shared.store.put_in(words[1], value, room, session.owner, time, demoted) {
         true => Reply::Simple("OK"),
-        false => too_large(),
+        false => Reply::Error("OOM the value does not fit in the memory of this tier".into()),
     }
 }
 
@@ -162,11 +164,7 @@ fn put(session: &Session, shared: &mut Shared, words: &Words<'_>, taken: Option<
     let age = std::str::from_utf8(words[4]).ok().and_then(|age| age.parse::<u64>().ok());
     let Some(age_us) = age else { return syntax() };
     let time = shared.now().saturating_sub(age_us.saturating_mul(1000));
-    let Taken { value, room } = Taken::or_copy(taken, words[2]);
-    match shared.store.put_in(words[1], value, room, session.owner, time, demoted) {
-        true => Reply::Simple("OK"),
-        false => too_large(),
-    }
+    store(session, shared, words, taken, (time, demoted))
 }
 
 /// `PANTLER.JOIN name`

@@ -365,11 +365,6 @@ impl Store {
         self.counts
     }
 
-    /// Owners by name, with their blocks and connections.
-    pub fn owners(&self) -> impl Iterator<Item = (&str, u64, u32)> {
-        self.clients.iter().map(|client| (&*client.name, client.blocks, client.connections))
-    }
-
     fn find(&self, key: &[u8]) -> Option<u32> {
         let is_it = |slot: &u32| self.entry(*slot).is_some_and(|entry| *entry.key == *key);
         self.table.find(self.seed.hash_one(key), is_it).copied()

@@ -38,13 +38,9 @@ const PATH: &AsciiSet =
 /// Everything that answers share.
 #[derive(Debug)]
 pub struct Site {
-    /// The directory.
     pub root: Arc<Root>,
-    /// Opens the files below it.
     pub opener: Opener,
-    /// Where requests wait.
     pub desk: Arc<Desk>,
-    /// What was chosen.
     pub options: Options,
 }
 

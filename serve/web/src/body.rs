@@ -112,13 +112,10 @@ impl Buf for Portion {
 /// Notes that an answer ended when it is dropped.
 #[derive(Debug)]
 pub struct Ending {
-    /// The connection.
     pub pulse: Arc<Pulse>,
-    /// The counters.
     pub metrics: Arc<Metrics>,
     /// When the head of the request was there.
     pub start: Instant,
-    /// The status.
     pub status: u16,
     /// Bytes that it has, once that is known.
     pub length: Option<u64>,

@@ -34,9 +34,7 @@ pub fn builder(limits: &Limits) -> Builder {
 
 /// What one listener's connections share.
 pub struct Reception {
-    /// The site that answers.
     pub site: Arc<Site>,
-    /// How.
     pub builder: Builder,
     /// Becomes true when the server stops.
     pub stop: watch::Receiver<bool>,

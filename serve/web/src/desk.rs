@@ -189,23 +189,12 @@ impl Desk {
                 drop(state);
                 // What a steward said is still true, so that it is not asked twice.
                 let is_known = knowledge == Knowledge::Steward && is_cached;
-                self.look_with(turn, file, wish, Waited { since: now, misses: 0 }, is_known)
+                self.take_turn(turn, file, wish, Waited { since: now, misses: 0 }, is_known)
             }
             Arrival::Wait(ticket) => {
                 Ok(Reply::Wait(self.wait(state, ticket, file, Waited { since: now, misses: 0 })))
             }
         }
-    }
-
-    /// A request that has a turn looks for its bytes.
-    pub(crate) fn take_turn(
-        self: &Arc<Self>,
-        turn: Turn,
-        file: &Arc<Opened>,
-        wish: Wish,
-        waited: Waited,
-    ) -> io::Result<Reply> {
-        self.look_with(turn, file, wish, waited, false)
     }
 
     /// A request that had the beginning of a piece, or was told to look, looks for more of it.
@@ -253,7 +242,9 @@ impl Desk {
         file.look(wish, &self.buffers)
     }
 
-    fn look_with(
+    /// A request that has a turn looks for its bytes. `is_known` says that all of them were there
+    /// just now.
+    pub(crate) fn take_turn(
         self: &Arc<Self>,
         mut turn: Turn,
         file: &Arc<Opened>,

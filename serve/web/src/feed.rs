@@ -129,7 +129,7 @@ impl Feed {
         match notice {
             Notice::Turn(turn) => {
                 let waited = Waited { since, misses: self.misses };
-                return Ok(Some(self.desk.take_turn(turn, &self.file, self.wish(), waited)?));
+                return Ok(Some(self.desk.take_turn(turn, &self.file, self.wish(), waited, false)?));
             }
             Notice::Bytes(start, chunks) => {
                 self.take(start, &chunks);

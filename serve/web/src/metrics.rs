@@ -63,7 +63,6 @@ impl Drop for Connected {
 /// How an answer ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Ended {
-    /// The status.
     pub status: u16,
     /// Bytes of the body that went out.
     pub bytes: u64,

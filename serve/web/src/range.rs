@@ -3,14 +3,11 @@
 /// Bytes of a file: the first, and one past the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// First byte.
     pub start: u64,
-    /// One past the last byte.
     pub end: u64,
 }
 
 impl Span {
-    /// Number of bytes.
     pub fn length(self) -> u64 {
         self.end - self.start
     }

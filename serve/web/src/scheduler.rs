@@ -44,7 +44,6 @@ pub(crate) const TURN_BYTES: u64 = 1 << 20;
 pub struct Wish {
     /// Of this version of a file.
     pub file: Version,
-    /// First byte.
     pub start: u64,
     /// One past the last byte, in the same `TURN_BYTES` as the first.
     pub end: u64,
@@ -57,7 +56,6 @@ impl Wish {
         Self { file, start, end: end.min(turn_end) }
     }
 
-    /// Bytes.
     pub fn length(self) -> u64 {
         self.end.checked_sub(self.start).expect("a wish ends after it begins")
     }
@@ -186,7 +184,7 @@ impl Scheduler {
             self.line.push_back((ticket, now));
             return Arrival::Wait(ticket);
         }
-        if is_cached { Arrival::Turn } else { Arrival::Wait(self.join(now, wish)) }
+        if is_cached { Arrival::Turn } else { Arrival::Wait(self.missed(now, wish)) }
     }
 
     /// Whether a read that has begun brings all of a piece.
@@ -201,10 +199,26 @@ impl Scheduler {
         }
     }
 
-    /// A request that arrived at `since` had a turn and found nothing: it waits until the piece was
-    /// read.
+    /// A request that arrived at `since` found nothing: it waits until the piece was read.
     pub fn missed(&mut self, since: Duration, wish: Wish) -> Ticket {
-        self.join(since, wish)
+        let ticket = self.number();
+        if let Some(id) = self.read_of(wish)
+            && let Some(group) = self.reading.get_mut(&id)
+        {
+            group.add(since, ticket);
+            self.group_of.insert(ticket, id);
+            return ticket;
+        }
+        let (id, mut group) = match self.pending_by_piece.get(&wish.key()).copied() {
+            Some(id) => (id, self.take(id)),
+            None => (self.number(), Group { wish, tickets: Vec::new() }),
+        };
+        group.add(since, ticket);
+        group.wish.start = group.wish.start.min(wish.start);
+        group.wish.end = group.wish.end.max(wish.end);
+        self.group_of.insert(ticket, id);
+        self.put(id, group);
+        ticket
     }
 
     /// A request that waits goes away. What is being read for it is read to the end.
@@ -319,27 +333,6 @@ impl Scheduler {
     fn number(&mut self) -> u64 {
         self.next_number += 1;
         self.next_number
-    }
-
-    fn join(&mut self, since: Duration, wish: Wish) -> Ticket {
-        let ticket = self.number();
-        if let Some(id) = self.read_of(wish)
-            && let Some(group) = self.reading.get_mut(&id)
-        {
-            group.add(since, ticket);
-            self.group_of.insert(ticket, id);
-            return ticket;
-        }
-        let (id, mut group) = match self.pending_by_piece.get(&wish.key()).copied() {
-            Some(id) => (id, self.take(id)),
-            None => (self.number(), Group { wish, tickets: Vec::new() }),
-        };
-        group.add(since, ticket);
-        group.wish.start = group.wish.start.min(wish.start);
-        group.wish.end = group.wish.end.max(wish.end);
-        self.group_of.insert(ticket, id);
-        self.put(id, group);
-        ticket
     }
 
     /// The youngest read that has begun and brings all of a piece.

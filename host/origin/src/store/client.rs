@@ -97,18 +97,13 @@ impl Client {
     /// Asks for something.
     pub(super) fn check(&self, address: &StoreAddress) -> Result<(), String> {
         let limit = self.timeout.min(CHECK_TIMEOUT);
-        let nothing = || match self.prefix.as_ref().is_empty() {
-            true => Ok(()),
-            false => Err("there is nothing below that path".to_owned()),
-        };
         let answer = match address.scheme {
             Scheme::Memory => return Ok(()),
             Scheme::Http | Scheme::Https => self.wait(limit, async {
                 match self.store.head(&self.prefix).await {
                     Ok(_) => Ok(true),
                     Err(object_store::Error::NotFound { .. }) => {
-                        let listed = self.store.list_with_delimiter(Some(&self.prefix)).await;
-                        Ok(listed.is_ok_and(|all| !all.objects.is_empty() || !all.common_prefixes.is_empty()))
+                        Ok(self.has_any(&self.prefix).await.unwrap_or(false))
                     }
                     // So servers answer for directories that they do not list; files in them may be
                     // read.
@@ -116,16 +111,13 @@ impl Client {
                     Err(error) => Err(error.into()),
                 }
             }),
-            _ => self.wait(limit, async {
-                match self.store.list(Some(&self.prefix)).next().await {
-                    Some(first) => first.map(|_| true).map_err(Fault::from),
-                    None => Ok(false),
-                }
-            }),
+            _ => self.wait(limit, self.has_any(&self.prefix)),
         };
         match answer {
-            Ok(true) => Ok(()),
-            Ok(false) => nothing(),
+            Ok(false) if !self.prefix.as_ref().is_empty() => {
+                Err("there is nothing below that path".to_owned())
+            }
+            Ok(_) => Ok(()),
             Err(fault) => Err(self.refusal(&fault, address)),
         }
     }
@@ -175,6 +167,16 @@ impl Client {
         })
     }
 
+    /// Whether anything is below a key.
+    async fn has_any(&self, key: &Path) -> Result<bool, Fault> {
+        if matches!(self.scheme, Scheme::Http | Scheme::Https) {
+            // Everything below would come at once.
+            let listed = self.store.list_with_delimiter(Some(key)).await?;
+            return Ok(!listed.objects.is_empty() || !listed.common_prefixes.is_empty());
+        }
+        Ok(self.store.list(Some(key)).next().await.transpose()?.is_some())
+    }
+
     /// The key in the store of a path below the origin.
     fn key(&self, path: &str) -> io::Result<Path> {
         let below = Path::parse(path).map_err(|_| Errno::NOENT)?;
@@ -216,14 +218,7 @@ impl Objects for Client {
 
     fn has_below(&self, path: &str) -> io::Result<bool> {
         let key = self.key(path)?;
-        self.ask(self.timeout, async {
-            if matches!(self.scheme, Scheme::Http | Scheme::Https) {
-                // Everything below would come at once.
-                let listed = self.store.list_with_delimiter(Some(&key)).await?;
-                return Ok(!listed.objects.is_empty() || !listed.common_prefixes.is_empty());
-            }
-            Ok(self.store.list(Some(&key)).next().await.transpose()?.is_some())
-        })
+        self.ask(self.timeout, self.has_any(&key))
     }
 
     fn read(

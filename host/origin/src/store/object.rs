@@ -18,14 +18,9 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    /// The tag without what only says how it is written.
-    pub(crate) fn plain_tag(&self) -> Option<&str> {
-        self.tag.as_deref().map(plain_tag)
-    }
-
     /// Names this version of what is at `path`.
     pub(crate) fn version(&self, path: &str) -> Tag {
-        let (tag, size) = (self.plain_tag(), self.size.to_le_bytes());
+        let (tag, size) = (self.tag.as_deref().map(plain_tag), self.size.to_le_bytes());
         let time = self.modified.seconds.to_le_bytes();
         match tag {
             Some(tag) => name(&[b"tagged", path.as_bytes(), tag.as_bytes(), &size]),
@@ -34,7 +29,7 @@ impl Object {
     }
 }
 
-/// What a tag says, and not how.
+/// A tag without what only says how it is written.
 pub(crate) fn plain_tag(tag: &str) -> &str {
     tag.trim_matches('"')
 }

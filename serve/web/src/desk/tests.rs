@@ -144,7 +144,7 @@ fn a_turn_of_before_gives_its_bytes_and_is_not_given_back() {
         Turn { desk: Some(place.desk.clone()), age: state.queues.age() }
     };
     poison(&place.desk);
-    match place.desk.take_turn(turn, &file, wish, FIRST) {
+    match place.desk.take_turn(turn, &file, wish, FIRST, false) {
         Ok(Reply::Bytes(bytes)) => assert_eq!(bytes[..], [7; 5000]),
         Ok(Reply::Wait(_)) => panic!("a turn that is not counted waits for a read"),
         // The machine took the page back meanwhile.
