@@ -67,16 +67,12 @@ struct Entry {
 
 impl Entry {
     fn charge(&self) -> u64 {
-        charge_of(&self.key, self.room as usize)
+        charge(&self.key, self.room as usize)
     }
 }
 
-/// Memory that a key and its value are charged with.
-pub fn charge(key: &[u8], value: &[u8]) -> u64 {
-    charge_of(key, value.len())
-}
-
-fn charge_of(key: &[u8], room: usize) -> u64 {
+/// Memory that a key, and a value in a buffer of `room` bytes, are charged with.
+pub fn charge(key: &[u8], room: usize) -> u64 {
     // The allocator hands out multiples of 16 bytes.
     (key.len().next_multiple_of(16) + room.next_multiple_of(16)) as u64 + ENTRY_BYTES
 }
@@ -247,7 +243,7 @@ impl Store {
         time: u64,
         demoted: bool,
     ) -> bool {
-        let charge = charge_of(key, room);
+        let charge = charge(key, room);
         let existing = self.find(key);
         let (true, Ok(room)) = (charge <= self.limit, u32::try_from(room)) else {
             self.counts.refused += 1;
@@ -363,6 +359,11 @@ impl Store {
     /// What happened so far.
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// Owners by name, with their blocks and connections.
+    pub fn owners(&self) -> impl Iterator<Item = (&str, u64, u32)> {
+        self.clients.iter().map(|client| (&*client.name, client.blocks, client.connections))
     }
 
     fn find(&self, key: &[u8]) -> Option<u32> {

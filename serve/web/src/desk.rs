@@ -139,9 +139,6 @@ type Messages = Vec<(oneshot::Sender<Notice>, Notice)>;
 
 impl Desk {
     /// A desk with its readers.
-    ///
-    /// # Errors
-    /// Threads that do not start.
     pub(crate) fn open(
         options: &Options,
         metrics: Arc<Metrics>,
@@ -168,9 +165,6 @@ impl Desk {
     }
 
     /// A request wishes for a piece for the first time.
-    ///
-    /// # Errors
-    /// The system's, from looking.
     pub(crate) fn ask(self: &Arc<Self>, file: &Arc<Opened>, wish: Wish) -> io::Result<Reply> {
         let knowledge = self.knower.of(file);
         let mut state = self.lock();

@@ -77,9 +77,6 @@ impl Root {
 
     /// Opens what lies at a path, waiting for the disk if need be, and for others no longer than
     /// `patience`.
-    ///
-    /// # Errors
-    /// The system's, and `TimedOut`.
     pub fn open_waiting(&self, names: &Names, patience: Duration) -> io::Result<Found> {
         let start = Instant::now();
         let mut pause = PAUSE_MIN;

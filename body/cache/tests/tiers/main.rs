@@ -33,7 +33,7 @@ struct Shared {
 impl Shared {
     fn new(frames: u32) -> Arc<Self> {
         let key = Stem::new(None, BLOCK as u32, [b"x".as_slice()]).block(0).pack();
-        let limit = u64::from(frames) * charge(&key, &[0; BLOCK]);
+        let limit = u64::from(frames) * charge(&key, BLOCK);
         let (store, started) = (Mutex::new((Store::new(limit), 0)), Instant::now());
         Arc::new(Self { store, started, broken: AtomicBool::new(false) })
     }
