@@ -202,8 +202,7 @@ impl RemoteTier {
         commands: &[Cmd],
         refusals: &[&str],
     ) -> Result<Answers, TierError> {
-        let answers =
-            self.within(deadline, join_all(commands.iter().map(|command| connected.link.ask(command))));
+        let answers = self.within(deadline, join_all(commands.iter().map(|command| connected.send(command))));
         let understood = |answer: RedisResult<Value>| match answer {
             Ok(value) => Ok(Some(value)),
             Err(error) if error.code().is_some_and(|word| refusals.contains(&word)) => {

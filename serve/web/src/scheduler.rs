@@ -61,7 +61,7 @@ impl Wish {
     }
 
     /// File, and number of its `TURN_BYTES`.
-    pub fn key(self) -> Window {
+    pub fn key(self) -> Turn {
         (self.file, self.start / TURN_BYTES)
     }
 
@@ -70,8 +70,8 @@ impl Wish {
     }
 }
 
-/// A version of a file, and the number of a window of it.
-pub type Window = (Version, u64);
+/// A version of a file, and the number of its `TURN_BYTES`.
+pub type Turn = (Version, u64);
 
 /// Names a request that waits.
 pub type Ticket = u64;
@@ -151,11 +151,11 @@ pub struct Scheduler {
     /// Turns that are out, and reads on behalf of those that had one (in order only).
     in_service: u32,
     pending: HashMap<GroupId, Group>,
-    pending_by_piece: HashMap<Window, GroupId>,
+    pending_by_piece: HashMap<Turn, GroupId>,
     by_age: BTreeSet<(Duration, GroupId)>,
     reading: HashMap<GroupId, Group>,
     /// Usually one; oldest first.
-    reading_by_piece: HashMap<Window, Vec<GroupId>>,
+    reading_by_piece: HashMap<Turn, Vec<GroupId>>,
     /// In which group a ticket waits.
     group_of: HashMap<Ticket, GroupId>,
     next_number: u64,

@@ -6,7 +6,7 @@ mod common;
 use common::{Answer, Site, parse, pattern, site};
 use pantler_rig::eventually;
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// By then a client that is to be cut off has been; the client gives up after 10 s.
