@@ -15,6 +15,7 @@ use pantler_control::{
 use pantler_pagecache::{Engine, FileKey};
 use pantler_steward::{FileId, OwnerId};
 
+use crate::lists;
 use crate::shared::Shared;
 use crate::steer::Steer;
 use crate::steering::Steering;
@@ -43,11 +44,6 @@ impl Steer {
 }
 
 impl SteerBody {
-    fn owner_name(&self) -> &str {
-        let options = &self.0.options;
-        options.owner_name.as_deref().unwrap_or(&options.name)
-    }
-
     fn holds(&self, pid: u32) -> bool {
         let listed = |file: &std::path::PathBuf| {
             group::read(file).is_ok_and(|text| text.lines().any(|line| line.parse() == Ok(pid)))
@@ -58,20 +54,21 @@ impl SteerBody {
     /// The owner that a hint is about.
     fn owner(&self, speaker: &Speaker, selector: &OwnerSelector) -> Result<OwnerId, ControlError> {
         speaker.check_speaks_for(self.0.options.uid)?;
+        let mut steering = self.0.steering();
+        let owners = &mut steering.owners;
         let process = match selector {
             OwnerSelector::UserDefault => None,
-            OwnerSelector::Name(name) if name == self.owner_name() => None,
+            OwnerSelector::Name(name) if *name == owners.name(owners.run()) => None,
             OwnerSelector::Caller => Some(speaker.pid),
             OwnerSelector::Pid(pid) => Some(*pid),
             _ => return Err(ControlError::not_found(selector.to_string())),
         };
-        let mut steering = self.0.steering();
         match process {
             Some(pid) if !self.holds(pid) => {
                 Err(ControlError::not_found(format!("process {pid} in this run")))
             }
-            Some(pid) => Ok(steering.owners.of(pid)),
-            None => Ok(steering.owners.run()),
+            Some(pid) => Ok(owners.of(pid)),
+            None => Ok(owners.run()),
         }
     }
 
@@ -267,12 +264,8 @@ fn hinted_file(
     if !is_known && files.iter().filter(|(_, file)| file.is_hinted).count() >= HINTED_FILES_MAX {
         return Err(ControlError::Bound { bound: format!("{HINTED_FILES_MAX} files with a priority") });
     }
-    let meta = rustix::fs::fstat(file).map_err(std::io::Error::from)?;
-    if rustix::fs::FileType::from_raw_mode(meta.st_mode) != rustix::fs::FileType::RegularFile {
-        return Err(ControlError::invalid(format!("{}: expected a regular file", path.display())));
-    }
-    let slot = steering.file_of_opened(file);
-    let slot = slot.ok_or_else(|| ControlError::not_found(format!("file {} on a mount", path.display())))?;
+    lists::look_at_regular(path, file)?;
+    let slot = steering.file_on_a_mount(path, file)?;
     Ok(steering.engine.files().id(slot))
 }
 

@@ -34,7 +34,7 @@ pub fn doctor() -> Vec<Check> {
     let kernel = Kernel::running();
     let mut checks = vec![privileges(), own_pid_namespace(), tracefs()];
     if let Some(root) = mounted_tracefs() {
-        let probes = probes::are_possible(&root).map_err(|error| error.to_string());
+        let probes = probes::definitions(&root).map(drop).map_err(|error| error.to_string());
         checks.push(references(&kernel, has_tracepoints(&root), probes));
     }
     let places = Places::read();

@@ -33,7 +33,7 @@ pub const DESCRIPTORS_MAX: usize = 256;
 const IDLE_NS: u64 = 2_000_000_000;
 
 /// One file that can be acted on, or was.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct OpenFile {
     key: FileKey,
     /// Size in blocks when it was last opened; 0 before that.
@@ -43,12 +43,6 @@ struct OpenFile {
     descriptor: Option<OwnedFd>,
     handle: Option<Box<FileHandle>>,
     used_ns: u64,
-}
-
-impl OpenFile {
-    fn new(key: FileKey) -> OpenFile {
-        OpenFile { key, size_blocks: 0, path: None, descriptor: None, handle: None, used_ns: 0 }
-    }
 }
 
 /// The files of a run, by the engine's numbers.
@@ -70,10 +64,11 @@ impl Files {
 
     /// From now on this number is that file.
     pub fn begin(&mut self, slot: u32, key: FileKey) {
-        while self.slots.len() <= slot as usize {
-            self.slots.push(OpenFile::new(key));
+        if self.slots.len() <= slot as usize {
+            self.slots.resize_with(slot as usize + 1, OpenFile::default);
         }
-        let before = std::mem::replace(&mut self.slots[slot as usize], OpenFile::new(key));
+        let new = OpenFile { key, ..OpenFile::default() };
+        let before = std::mem::replace(&mut self.slots[slot as usize], new);
         self.held -= usize::from(before.descriptor.is_some());
     }
 
@@ -211,19 +206,14 @@ impl Files {
     pub fn descriptor(&mut self, slot: u32, now_ns: u64) -> Option<BorrowedFd<'_>> {
         if self.slots[slot as usize].descriptor.is_none() {
             let file = &self.slots[slot as usize];
-            let mount = self.devices.mount_of(file.key.dev)?;
-            // Not O_PATH: `open_by_handle_at` answers EBADF to such a descriptor.
-            let flags =
-                rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
-            let mount = rustix::fs::open(&mount.place, flags, rustix::fs::Mode::empty()).ok()?;
+            let place = &self.devices.mount_of(file.key.dev)?.place;
             // A program that read a file and ended at once took its descriptor along: try the
             // inode's number.
             let opened = match &file.handle {
-                Some(handle) => handle.open(mount.as_fd()),
-                None => FileHandle::by_inode(file.key.ino)?.open(mount.as_fd()),
+                Some(handle) => layers::open_handle(handle, place),
+                None => layers::open_handle(&FileHandle::by_inode(file.key.ino)?, place),
             };
-            let opened = opened.ok()?;
-            if !self.accept(slot, opened, now_ns) {
+            if !self.accept(slot, opened?, now_ns) {
                 return None;
             }
         }

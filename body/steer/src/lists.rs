@@ -26,17 +26,12 @@ impl Steering {
         append: bool,
         now_ns: u64,
     ) -> Result<ListAnswer, ControlError> {
-        let meta = rustix::fs::fstat(file).map_err(std::io::Error::from)?;
-        if FileType::from_raw_mode(meta.st_mode) != FileType::RegularFile {
-            return Err(ControlError::invalid(format!("{}: expected a regular file", path.display())));
-        }
+        let meta = look_at_regular(path, file)?;
         if !is_open_to_read(file) && !may_read(speaker, &meta) {
             let reason = format!("file {}: user {} may not read it", path.display(), speaker.uid);
             return Err(ControlError::denied(reason));
         }
-        let slot = self.file_of_opened(file);
-        let slot =
-            slot.ok_or_else(|| ControlError::not_found(format!("file {} on a mount", path.display())))?;
+        let slot = self.file_on_a_mount(path, file)?;
         let was_found = self.engine.file(slot).is_found();
         if !self.hands.files.accept_opened(slot, file, now_ns) {
             return Err(ControlError::failed(format!("file {}: it cannot be opened again", path.display())));
@@ -60,6 +55,12 @@ impl Steering {
         Ok(ListAnswer { trimmed, ..self.list_answer(owner) })
     }
 
+    /// The number of the file of a hint, new if need be.
+    pub(crate) fn file_on_a_mount(&mut self, path: &Path, file: BorrowedFd<'_>) -> Result<u32, ControlError> {
+        let number = self.file_of_opened(file);
+        number.ok_or_else(|| ControlError::not_found(format!("file {} on a mount", path.display())))
+    }
+
     /// What is known of an owner's list.
     pub(crate) fn list_answer(&self, owner: OwnerId) -> ListAnswer {
         self.engine.steward().list(owner).map_or(ListAnswer::default(), |list| ListAnswer {
@@ -70,6 +71,15 @@ impl Steering {
             trimmed: 0,
         })
     }
+}
+
+/// What a hint is about, if that is a regular file.
+pub(crate) fn look_at_regular(path: &Path, file: BorrowedFd<'_>) -> Result<Stat, ControlError> {
+    let meta = rustix::fs::fstat(file).map_err(std::io::Error::from)?;
+    if FileType::from_raw_mode(meta.st_mode) != FileType::RegularFile {
+        return Err(ControlError::invalid(format!("{}: expected a regular file", path.display())));
+    }
+    Ok(meta)
 }
 
 /// Whether a descriptor itself proves that its file may be read.

@@ -117,11 +117,6 @@ impl RunOwners {
         Ok(())
     }
 
-    /// Whether the profile has rules that need a file's path.
-    pub fn needs_paths(&self) -> bool {
-        self.profile.as_ref().is_some_and(|profile| !profile.files.is_empty())
-    }
-
     /// Applies the profile's rule for a file; its path is known now. Returns the priority of its
     /// blocks that are done with, if the rule says so.
     pub fn apply_profile(

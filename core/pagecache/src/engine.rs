@@ -393,9 +393,7 @@ impl Engine {
 
     fn found(&mut self, actor: Actor, answer: Answer) {
         let Answer::Found { size_blocks, done_with } = answer else { return };
-        let known = self.beliefs.file_mut(actor.file);
-        known.size_blocks = size_blocks;
-        known.done_with = done_with;
+        self.describe(actor.file, size_blocks, done_with);
         self.beliefs.counters.files_resolved += 1;
         // Reads from before the rule was known.
         let done = self.ahead.stream(actor).blocks_done(size_blocks);

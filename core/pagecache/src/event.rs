@@ -3,7 +3,7 @@
 use pantler_steward::OwnerId;
 
 /// One file, as events name it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileKey {
     /// Device of the super block, `major << 20 | minor`.
     pub dev: u32,

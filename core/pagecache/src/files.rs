@@ -14,7 +14,7 @@ pub const FILES_MAX: usize = 65_536;
 const TRIES_MAX: u8 = 8;
 
 /// What is known about one file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct File {
     /// Its name in events.
     pub key: FileKey,
@@ -37,20 +37,6 @@ pub struct File {
 }
 
 impl File {
-    fn new(key: FileKey, version: u32) -> File {
-        File {
-            key,
-            version,
-            size_blocks: 0,
-            blocks: 0,
-            references: 0,
-            brought_in: 0,
-            is_hinted: false,
-            done_with: None,
-            tries: 0,
-        }
-    }
-
     /// Whether it was found once.
     pub fn is_found(&self) -> bool {
         self.size_blocks != 0
@@ -107,11 +93,11 @@ impl Files {
         let number = match self.free.pop() {
             Some(number) => {
                 let version = self[number].version.wrapping_add(1);
-                self.table[number as usize] = File::new(key, version);
+                self.table[number as usize] = File { key, version, ..File::default() };
                 number
             }
             None => {
-                self.table.push(File::new(key, 0));
+                self.table.push(File { key, ..File::default() });
                 (self.table.len() - 1) as u32
             }
         };

@@ -12,14 +12,6 @@
 //!     every state --gone--> Unknown
 //! ```
 //!
-//! | state | known to the steward | what it says |
-//! | --- | --- | --- |
-//! | `Unknown` | no | not cached, or cached because of another program |
-//! | `Ahead` | no | brought in by the kernel for this run, not referenced yet |
-//! | `Ours` | yes | brought in by this run, believed to be in the page cache |
-//! | `Shared` | yes, pinned | as `Ours`, and used by another program since |
-//! | `Leaving` | no | evicted by the steward, not dropped yet |
-//!
 //! [`Ledger::enter`] has three callers: a reference or our own readahead (from `Unknown`, `Ahead`
 //! or `Leaving`), an access list, and a refused drop. Blocks are kept in chunks of 512 (2 MiB: no
 //! folio is larger or crosses one), with a set of bits for each state and the folios of more than
@@ -114,13 +106,13 @@ impl Chunk {
 /// What the ledger knows about one block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Belief {
-    /// Not cached, or cached because of another program.
+    /// Not cached, or cached because of another program. The steward does not know of it.
     Unknown,
     /// Brought in by the kernel for this run; the steward does not know of it yet.
     Ahead,
-    /// In the page cache because of this run.
+    /// In the page cache because of this run, and known to the steward.
     Ours,
-    /// As `Ours`, and used by another program since.
+    /// As `Ours`, and used by another program since: pinned.
     Shared,
     /// Evicted by the steward, but still in the page cache.
     Leaving,

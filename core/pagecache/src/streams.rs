@@ -19,16 +19,17 @@ pub const STREAMS_MAX: usize = 256;
 const ATTEMPTS: u8 = 16;
 
 /// What reads ahead for a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Reader {
     /// The kernel, as always.
+    #[default]
     Kernel,
     /// This body; the kernel's readahead is off for the open file.
     Body,
 }
 
 /// One thread reading one file.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Stream {
     /// The thread.
     pub tid: u32,
@@ -119,19 +120,7 @@ impl Streams {
     }
 
     fn begin(&mut self, tid: u32, file: u32) -> usize {
-        let window = Window::default();
-        let stream = Stream {
-            tid,
-            file,
-            window,
-            reader: Reader::Kernel,
-            burst: 0..0,
-            burst_seen: 0,
-            attempts: ATTEMPTS,
-            looked: 0,
-            is_new_read: false,
-            blocks: ReadBlocks::default(),
-        };
+        let stream = Stream { tid, file, attempts: ATTEMPTS, ..Stream::default() };
         let at = if self.table.len() < STREAMS_MAX {
             self.table.push(stream);
             self.table.len() - 1

@@ -57,7 +57,7 @@ fn list_of(mark: u8) -> usize {
 }
 
 /// Adaptive Replacement Cache.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Arc {
     frames: u32,
     /// Frames that t1 should have.
@@ -185,15 +185,7 @@ impl Online for Arc {
     }
 
     fn new(frames: u32, _: NoParameters) -> Self {
-        Self {
-            frames: frames.max(1),
-            target: 0.0,
-            lists: [List::default(); 2],
-            first: [NONE; 2],
-            resident: [0; 2],
-            frequent_comes_back: false,
-            forgotten: Forgotten::default(),
-        }
+        Self { frames: frames.max(1), first: [NONE; 2], ..Self::default() }
     }
 }
 

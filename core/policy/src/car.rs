@@ -32,7 +32,7 @@ const LIST: u8 = 3;
 const REFERENCED: u8 = 4;
 
 /// Clock with adaptive replacement.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Car {
     frames: u32,
     /// Frames that t1 should have.
@@ -93,12 +93,7 @@ impl Online for Car {
     const SUMMARY: &'static str = "clock with adaptive replacement: ARC with clocks for lists";
 
     fn new(frames: u32, _: NoParameters) -> Self {
-        Self {
-            frames: frames.max(1),
-            target: 0.0,
-            lists: [List::default(); 4],
-            forgotten: Forgotten::default(),
-        }
+        Self { frames: frames.max(1), ..Self::default() }
     }
 }
 

@@ -48,7 +48,7 @@ parameters! {
 }
 
 /// CLOCK-Pro.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ClockPro {
     parameters: ClockProParameters,
     frames: u32,
@@ -235,22 +235,8 @@ impl Online for ClockPro {
     const SUMMARY: &'static str = "LIRS with a clock: hot, cold and test pages, and three hands";
 
     fn new(frames: u32, parameters: ClockProParameters) -> Self {
-        let mut policy = Self {
-            parameters,
-            frames: 0,
-            ghosts_max: 0,
-            target: 0,
-            clock: List::default(),
-            hot: 0,
-            cold: 0,
-            ghosts: 0,
-            hot_hand: NONE,
-            cold_hand: NONE,
-            test_hand: NONE,
-            gone: List::default(),
-            own: Links::default(),
-            last: NONE,
-        };
+        let (hot_hand, cold_hand, test_hand, last) = (NONE, NONE, NONE, NONE);
+        let mut policy = Self { parameters, hot_hand, cold_hand, test_hand, last, ..Self::default() };
         policy.measure(frames.max(1));
         policy
     }

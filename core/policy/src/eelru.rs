@@ -53,7 +53,7 @@ parameters! {
 }
 
 /// Early eviction LRU.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Eelru {
     parameters: EelruParameters,
     /// Positions, increasing, the first `length` of them.
@@ -224,20 +224,7 @@ impl Online for Eelru {
         "LRU that evicts early where blocks return soon after LRU has replaced them";
 
     fn new(frames: u32, parameters: EelruParameters) -> Self {
-        let mut policy = Self {
-            parameters,
-            points: [0; POINTS_MAX],
-            length: 0,
-            middle: 0,
-            ends: [NONE; POINTS_MAX],
-            counts: [0; POINTS_MAX],
-            since: 0,
-            age: 0,
-            order: List::default(),
-            residents: List::default(),
-            own: Links::default(),
-            forgotten: Forgotten::default(),
-        };
+        let mut policy = Self { parameters, ends: [NONE; POINTS_MAX], ..Self::default() };
         policy.measure(frames.max(1));
         policy
     }

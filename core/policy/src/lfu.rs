@@ -40,11 +40,13 @@ parameters! {
     }
 }
 
-/// Least frequently used; counts are lost with the block, and are halved now and then if `AGED`.
-/// `MOST`: most frequently used.
+/// Least frequently used; counts are lost with the block unless it `REMEMBERS` them, and are halved
+/// now and then if `AGED`. `MOST`: most frequently used.
 #[derive(Clone, Debug)]
-pub struct Lfu<const AGED: bool = false, const MOST: bool = false> {
+pub struct Lfu<const AGED: bool = false, const MOST: bool = false, const REMEMBERS: bool = false> {
     frequencies: Frequencies,
+    /// References to each handle that is not resident; 0 for unknown ones.
+    remembered: Vec<u32>,
     frames: u32,
     parameters: LfuAgedParameters,
     /// References until all counts are halved.
@@ -57,9 +59,13 @@ pub type LfuAged = Lfu<true>;
 /// Most frequently used.
 pub type Mfu = Lfu<false, true>;
 
-impl<const AGED: bool, const MOST: bool> Lfu<AGED, MOST> {
+/// Least frequently used; counts survive replacement.
+pub type LfuPerfect = Lfu<false, false, true>;
+
+impl<const AGED: bool, const MOST: bool, const REMEMBERS: bool> Lfu<AGED, MOST, REMEMBERS> {
     fn empty(frames: u32, parameters: LfuAgedParameters) -> Self {
-        let mut new = Self { frequencies: Frequencies::default(), frames, parameters, left: 0 };
+        let (frequencies, remembered) = (Frequencies::default(), Vec::new());
+        let mut new = Self { frequencies, remembered, frames, parameters, left: 0 };
         new.left = new.period();
         new
     }
@@ -94,6 +100,17 @@ impl<const MOST: bool> Online for Lfu<false, MOST> {
     }
 }
 
+impl Online for LfuPerfect {
+    type Parameters = NoParameters;
+    const NAME: &'static str = "lfu-perfect";
+    const SUMMARY: &'static str = "least frequently used; counts survive replacement";
+    const REMEMBERS_ALL: bool = true;
+
+    fn new(frames: u32, NoParameters: NoParameters) -> Self {
+        Self::empty(frames, LfuAgedParameters::default())
+    }
+}
+
 impl Online for LfuAged {
     type Parameters = LfuAgedParameters;
     const NAME: &'static str = "lfu-aged";
@@ -104,7 +121,7 @@ impl Online for LfuAged {
     }
 }
 
-impl<const AGED: bool, const MOST: bool> Policy for Lfu<AGED, MOST> {
+impl<const AGED: bool, const MOST: bool, const REMEMBERS: bool> Policy for Lfu<AGED, MOST, REMEMBERS> {
     #[inline]
     fn hit(&mut self, links: &mut Links, handle: Handle) {
         self.frequencies.raise(links, handle);
@@ -118,95 +135,32 @@ impl<const AGED: bool, const MOST: bool> Policy for Lfu<AGED, MOST> {
 
     #[inline]
     fn insert(&mut self, links: &mut Links, handle: Handle) {
-        self.frequencies.insert(links, handle, 1);
+        let mut count = 1;
+        if REMEMBERS {
+            if handle as usize >= self.remembered.len() {
+                self.remembered.resize(links.capacity() as usize, 0);
+            }
+            count += core::mem::take(&mut self.remembered[handle as usize]).min(u32::MAX - 1);
+        }
+        self.frequencies.insert(links, handle, count);
     }
 
     #[inline]
     fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
         let end = if MOST { End::Highest } else { End::Lowest };
         let victim = self.frequencies.victim(links, end, pinned)?;
-        self.frequencies.remove(links, victim);
-        Some(victim)
-    }
-
-    fn remove(&mut self, links: &mut Links, handle: Handle) {
-        self.frequencies.remove(links, handle);
-    }
-
-    #[inline]
-    fn len(&self) -> u32 {
-        self.frequencies.len()
-    }
-
-    /// The next halving comes when the old or the new period is over, whichever is sooner.
-    fn resize(&mut self, links: &mut Links, frames: u32) {
-        self.frames = frames;
-        self.left = self.left.min(self.period());
-        self.reserve(links.capacity());
-    }
-
-    fn reserve(&mut self, handles: u32) {
-        self.frequencies.reserve(handles, self.frames);
-    }
-
-    #[inline]
-    fn prefetch(&self, links: &Links, handle: Handle) {
-        self.frequencies.prefetch(links, handle);
-    }
-
-    fn validate(&self, links: &Links) {
-        self.frequencies.validate(links);
-        assert!((1..=self.period()).contains(&self.left), "R1: {} references left", self.left);
-    }
-}
-
-/// Least frequently used; counts survive replacement.
-#[derive(Clone, Debug)]
-pub struct LfuPerfect {
-    frequencies: Frequencies,
-    /// References to each handle that is not resident; 0 for unknown ones.
-    remembered: Vec<u32>,
-    frames: u32,
-}
-
-impl Online for LfuPerfect {
-    type Parameters = NoParameters;
-    const NAME: &'static str = "lfu-perfect";
-    const SUMMARY: &'static str = "least frequently used; counts survive replacement";
-    const REMEMBERS_ALL: bool = true;
-
-    fn new(frames: u32, NoParameters: NoParameters) -> Self {
-        Self { frequencies: Frequencies::default(), remembered: Vec::new(), frames }
-    }
-}
-
-impl Policy for LfuPerfect {
-    #[inline]
-    fn hit(&mut self, links: &mut Links, handle: Handle) {
-        self.frequencies.raise(links, handle);
-    }
-
-    #[inline]
-    fn insert(&mut self, links: &mut Links, handle: Handle) {
-        if handle as usize >= self.remembered.len() {
-            self.remembered.resize(links.capacity() as usize, 0);
+        let count = self.frequencies.remove(links, victim);
+        if REMEMBERS {
+            self.remembered[victim as usize] = count;
         }
-        let count = core::mem::take(&mut self.remembered[handle as usize]).saturating_add(1);
-        self.frequencies.insert(links, handle, count);
-    }
-
-    #[inline]
-    fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
-        let victim = self.frequencies.victim(links, End::Lowest, pinned)?;
-        self.remembered[victim as usize] = self.frequencies.remove(links, victim);
         Some(victim)
     }
 
     fn remove(&mut self, links: &mut Links, handle: Handle) {
-        if self.frequencies.holds(handle) {
-            self.frequencies.remove(links, handle);
-        } else {
+        if self.is_ghost(links, handle) {
             self.remembered[handle as usize] = 0;
+        } else {
+            self.frequencies.remove(links, handle);
         }
     }
 
@@ -219,14 +173,16 @@ impl Policy for LfuPerfect {
         self.remembered.get(handle as usize).is_some_and(|count| *count > 0)
     }
 
+    /// The next halving comes when the old or the new period is over, whichever is sooner.
     fn resize(&mut self, links: &mut Links, frames: u32) {
         self.frames = frames;
+        self.left = self.left.min(self.period());
         self.reserve(links.capacity());
     }
 
     fn reserve(&mut self, handles: u32) {
         self.frequencies.reserve(handles, self.frames);
-        if self.remembered.len() < handles as usize {
+        if REMEMBERS && self.remembered.len() < handles as usize {
             self.remembered.resize(handles as usize, 0);
         }
     }
@@ -241,5 +197,6 @@ impl Policy for LfuPerfect {
         self.frequencies.validate(links);
         let both = (0..).zip(&self.remembered).find(|&(h, &count)| count > 0 && self.frequencies.holds(h));
         assert_eq!(both, None, "R1: a resident handle has a second count");
+        assert!((1..=self.period()).contains(&self.left), "R1: {} references left", self.left);
     }
 }

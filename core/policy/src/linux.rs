@@ -64,7 +64,7 @@ struct Seen {
 }
 
 /// Active and inactive lists with refault distances.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Linux {
     parameters: LinuxParameters,
     frames: u32,
@@ -132,23 +132,6 @@ impl Linux {
         self.age - self.left[handle as usize] <= u64::from(self.seen().active)
     }
 
-    fn bring(&mut self, links: &mut Links, handle: Handle, bit: u8) {
-        self.reserve(links.capacity());
-        self.tick();
-        if !links.is_linked(handle) {
-            self.list(INACTIVE).push_back(links, handle);
-            links.set_mark(handle, INACTIVE | bit);
-        } else if self.is_recent(handle) {
-            self.shift(links, handle, ACTIVE);
-            links.set_mark(handle, ACTIVE | bit);
-            self.age += 1;
-            self.refaults += 1;
-        } else {
-            self.shift(links, handle, INACTIVE);
-            links.set_mark(handle, INACTIVE | bit);
-        }
-    }
-
     /// Moves pages from the front of the active list to the back of the inactive one. Bits stay.
     fn balance(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) {
         let seen = self.seen();
@@ -171,18 +154,7 @@ impl Online for Linux {
     const SUMMARY: &'static str = "the page cache of Linux: active and inactive list, with refault distances";
 
     fn new(frames: u32, parameters: LinuxParameters) -> Self {
-        Self {
-            parameters,
-            frames: frames.max(1),
-            lists: [List::default(); 3],
-            left: Vec::new(),
-            age: 0,
-            refaults: 0,
-            references: 0,
-            seen: Seen::default(),
-            reclaimed: 0,
-            forgotten: Forgotten::default(),
-        }
+        Self { parameters, frames: frames.max(1), ..Self::default() }
     }
 }
 
@@ -201,11 +173,19 @@ impl Policy for Linux {
 
     #[inline]
     fn insert(&mut self, links: &mut Links, handle: Handle) {
-        self.bring(links, handle, REFERENCED);
-    }
-
-    fn place(&mut self, links: &mut Links, handle: Handle) {
-        self.bring(links, handle, 0);
+        self.reserve(links.capacity());
+        self.tick();
+        if !links.is_linked(handle) {
+            self.list(INACTIVE).push_back(links, handle);
+            links.set_mark(handle, INACTIVE);
+        } else if self.is_recent(handle) {
+            self.shift(links, handle, ACTIVE);
+            self.age += 1;
+            self.refaults += 1;
+        } else {
+            self.shift(links, handle, INACTIVE);
+        }
+        links.set_mark(handle, links.mark(handle) | REFERENCED);
     }
 
     #[inline]

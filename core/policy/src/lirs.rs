@@ -51,7 +51,7 @@ parameters! {
 }
 
 /// Low inter-reference recency set.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Lirs {
     parameters: LirsParameters,
     lir_max: u32,
@@ -148,18 +148,7 @@ impl Online for Lirs {
         "low inter-reference recency set: what comes back sooner than the rest stays";
 
     fn new(frames: u32, parameters: LirsParameters) -> Self {
-        let mut lirs = Self {
-            parameters,
-            lir_max: 0,
-            ghosts_max: 0,
-            lir: 0,
-            stack: List::default(),
-            own: Links::default(),
-            queue: List::default(),
-            ghosts: List::default(),
-            gone: List::default(),
-            last: NONE,
-        };
+        let mut lirs = Self { parameters, last: NONE, ..Self::default() };
         lirs.measure(frames.max(1));
         lirs
     }

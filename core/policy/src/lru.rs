@@ -1,22 +1,41 @@
-//! LRU: least recently used first.
+//! LRU, MRU and LIFO: one list, of which one end is replaced.
 //!
 //! ```text
-//!   front  [d] [a] [c] [b]  back        hit(a):  [d] [c] [b] [a]
-//!   evict ^                 ^ insert, hit
+//!   front  [d] [a] [c] [b]  back        hit(a):  [d] [c] [b] [a]; LIFO: the same
+//!     LRU ^                 ^ insert; MRU, LIFO
 //! ```
 //!
-//! R1  Along the list from front to back, last references go from old to new.
+//! * [`Lru`]: least recently used first.
+//! * [`Mru`]: most recently used first. The right policy for a file that is scanned again and again
+//!   and does not fit: a fixed part of it stays cached, and the rest passes through one frame. What
+//!   is placed without a reference enters at the front.
+//! * [`Lifo`]: last in, first out, and a hit changes nothing. What came first stays for ever: the
+//!   best that a policy without memory of references can do on a loop.
 //!
-//! No parameters. No differences. Source: R. L. Mattson, J. Gecsei, D. R. Slutz and I. L. Traiger,
-//! Evaluation techniques for storage hierarchies, IBM Systems Journal 9(2), 1970.
+//! R1  Along the list from front to back, last references (LIFO: insertions) go from old to new,
+//!     placed handles of MRU before all of them.
+//!
+//! No parameters. No differences. Sources: R. L. Mattson, J. Gecsei, D. R. Slutz and I. L. Traiger,
+//! Evaluation techniques for storage hierarchies, IBM Systems Journal 9(2), 1970 (LRU); H.-T. Chou
+//! and D. J. DeWitt, An evaluation of buffer management strategies for relational database systems,
+//! VLDB 1985, for references in a loop (MRU); no paper proposes LIFO, a bound for loops.
 
 use crate::{Handle, Links, List, NoParameters, Online, Policy};
 
-/// Least recently used.
+/// One list. `NEWEST` handles are replaced first, or the others; `STILL`: hits move nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Lru {
+pub struct Listed<const NEWEST: bool, const STILL: bool> {
     pub(crate) list: List,
 }
+
+/// Least recently used.
+pub type Lru = Listed<false, false>;
+
+/// Most recently used.
+pub type Mru = Listed<true, false>;
+
+/// Last in, first out.
+pub type Lifo = Listed<true, true>;
 
 impl Online for Lru {
     type Parameters = NoParameters;
@@ -33,10 +52,23 @@ impl Online for Lru {
     }
 }
 
-impl Policy for Lru {
+impl<const STILL: bool> Online for Listed<true, STILL> {
+    type Parameters = NoParameters;
+    const NAME: &'static str = if STILL { "lifo" } else { "mru" };
+    const SUMMARY: &'static str =
+        if STILL { "last in, first out" } else { "most recently used first: for scans that repeat" };
+
+    fn new(_frames: u32, NoParameters: NoParameters) -> Self {
+        Self::default()
+    }
+}
+
+impl<const NEWEST: bool, const STILL: bool> Policy for Listed<NEWEST, STILL> {
     #[inline]
     fn hit(&mut self, links: &mut Links, handle: Handle) {
-        self.list.move_to_back(links, handle);
+        if !STILL {
+            self.list.move_to_back(links, handle);
+        }
     }
 
     #[inline]
@@ -45,12 +77,20 @@ impl Policy for Lru {
     }
 
     fn place(&mut self, links: &mut Links, handle: Handle) {
-        self.list.push_back(links, handle);
+        if self.places_backwards() {
+            self.list.push_front(links, handle);
+        } else {
+            self.list.push_back(links, handle);
+        }
+    }
+
+    fn places_backwards(&self) -> bool {
+        NEWEST && !STILL
     }
 
     #[inline]
     fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
-        self.list.take_first(links, pinned)
+        if NEWEST { self.list.take_last(links, pinned) } else { self.list.take_first(links, pinned) }
     }
 
     fn remove(&mut self, links: &mut Links, handle: Handle) {

@@ -48,7 +48,7 @@ parameters! {
 }
 
 /// LRU-K.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct LruK {
     parameters: LruKParameters,
     frames: u32,
@@ -156,19 +156,7 @@ impl Online for LruK {
     const SUMMARY: &'static str = "the block whose K-th last reference is longest ago leaves first";
 
     fn new(frames: u32, parameters: LruKParameters) -> Self {
-        let mut policy = Self {
-            parameters,
-            frames: 0,
-            retained: 0,
-            now: 0,
-            young: List::default(),
-            heap: Heap::default(),
-            ghosts: List::default(),
-            last: Vec::new(),
-            history: Vec::new(),
-            left: Vec::new(),
-            forgotten: Forgotten::default(),
-        };
+        let mut policy = Self { parameters, ..Self::default() };
         policy.measure(frames.max(1));
         policy
     }

@@ -60,7 +60,7 @@ parameters! {
 }
 
 /// Segmented LRU with a thread that maintains it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Memcached {
     parameters: MemcachedParameters,
     /// Hot, warm, cold.
@@ -157,7 +157,7 @@ impl Online for Memcached {
         "segmented LRU of three queues and a thread that moves, as memcached does it";
 
     fn new(_: u32, parameters: MemcachedParameters) -> Self {
-        Self { parameters, queues: [List::default(); 3], references: 0, now: 0, times: Vec::new() }
+        Self { parameters, ..Self::default() }
     }
 }
 
@@ -216,8 +216,6 @@ impl Policy for Memcached {
     fn len(&self) -> u32 {
         self.queues.iter().map(List::len).sum()
     }
-
-    fn resize(&mut self, _: &mut Links, _: u32) {}
 
     #[inline]
     fn reserve(&mut self, handles: u32) {

@@ -24,9 +24,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use self::times::Times;
-
-mod times;
+use crate::Numbers;
 
 /// The next use of a block that is not referenced again.
 pub const NEVER: u32 = u32::MAX;
@@ -48,7 +46,7 @@ pub const NEVER: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub struct Min {
     /// When the blocks in the cache will be referenced next.
-    times: Times,
+    times: Numbers,
     /// Last references of blocks in the cache that will not be referenced again.
     never: Vec<u32>,
     frames: u32,
@@ -75,7 +73,7 @@ impl Min {
     /// An empty cache of `frames` frames for a trace of `requests` requests.
     pub fn new(frames: u32, requests: u32, bypass: bool) -> Self {
         let never = Vec::with_capacity(frames.min(requests) as usize);
-        Self { times: Times::new(requests as usize), never, frames, len: 0, bypass }
+        Self { times: Numbers::new(requests as usize), never, frames, len: 0, bypass }
     }
 
     /// The request with index `now` is for a block that is requested next at index `next`, or

@@ -62,7 +62,7 @@ struct Entry {
 }
 
 /// Multi-queue.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Mq {
     parameters: MqParameters,
     life: u32,
@@ -120,17 +120,7 @@ impl Online for Mq {
     const SUMMARY: &'static str = "multi-queue: LRU queues by frequency, with life times and ghosts";
 
     fn new(frames: u32, parameters: MqParameters) -> Self {
-        let mut mq = Self {
-            parameters,
-            life: 0,
-            ghosts_max: 0,
-            now: 0,
-            resident: 0,
-            queues: [List::default(); QUEUES_MAX],
-            ghosts: List::default(),
-            entries: Vec::new(),
-            forgotten: Forgotten::default(),
-        };
+        let mut mq = Self { parameters, ..Self::default() };
         mq.measure(frames.max(1));
         mq
     }

@@ -50,7 +50,7 @@ parameters! {
 }
 
 /// S3-FIFO.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct S3Fifo {
     small: Ring,
     main: Ring,
@@ -125,19 +125,7 @@ impl Online for S3Fifo {
     const SUMMARY: &'static str = "a small FIFO that sifts, a main FIFO, and ghosts";
 
     fn new(frames: u32, parameters: S3FifoParameters) -> Self {
-        let (small, main, ghosts) = (Ring::default(), Ring::default(), Ring::default());
-        let forgotten = Forgotten::default();
-        let mut new = Self {
-            small,
-            main,
-            ghosts,
-            forgotten,
-            frames,
-            small_max: 0,
-            ghosts_max: 0,
-            warm: false,
-            parameters,
-        };
+        let mut new = Self { parameters, ..Self::default() };
         new.set_limits(frames);
         new
     }

@@ -35,7 +35,7 @@ parameters! {
 }
 
 /// Segmented FIFO.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SegmentedFifo {
     primary: Ring,
     secondary: List,
@@ -67,8 +67,7 @@ impl Online for SegmentedFifo {
     const SUMMARY: &'static str = "segmented FIFO of VMS: a FIFO, and behind it an LRU list";
 
     fn new(frames: u32, parameters: SegmentedFifoParameters) -> Self {
-        let (primary, secondary) = (Ring::default(), List::default());
-        let mut new = Self { primary, secondary, frames, primary_max: 0, parameters };
+        let mut new = Self { parameters, ..Self::default() };
         new.set_limits(frames);
         new
     }

@@ -39,7 +39,7 @@ parameters! {
 }
 
 /// CLOCK with two hands.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TwoHandedClock {
     watched: Ring,
     others: Ring,
@@ -72,8 +72,7 @@ impl Online for TwoHandedClock {
     const SUMMARY: &'static str = "CLOCK of BSD: one hand clears bits, another follows and replaces";
 
     fn new(frames: u32, parameters: TwoHandedClockParameters) -> Self {
-        let (watched, others) = (Ring::default(), Ring::default());
-        let mut new = Self { watched, others, frames, spread: 0, parameters };
+        let mut new = Self { parameters, ..Self::default() };
         new.set_limits(frames);
         new
     }

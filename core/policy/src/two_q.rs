@@ -42,7 +42,7 @@ parameters! {
 }
 
 /// 2Q, the full version.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TwoQ {
     input: Ring,
     main: List,
@@ -94,10 +94,7 @@ impl Online for TwoQ {
     const SUMMARY: &'static str = "a FIFO for newcomers, ghosts, and an LRU list for what came back";
 
     fn new(frames: u32, parameters: TwoQParameters) -> Self {
-        let (input, main, ghosts) = (Ring::default(), List::default(), Ring::default());
-        let forgotten = Forgotten::default();
-        let mut new =
-            Self { input, main, ghosts, forgotten, frames, input_max: 0, ghosts_max: 0, parameters };
+        let mut new = Self { parameters, ..Self::default() };
         new.set_limits(frames);
         new
     }

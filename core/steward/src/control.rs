@@ -9,7 +9,7 @@ use core::fmt;
 use pantler_policy::{Handle, Links, PolicyName, Spec};
 
 use crate::entry::{Entries, Entry, Room};
-use crate::manager::{Exhausted, Manager};
+use crate::manager::Manager;
 use crate::owners::{COMMON, OwnerKey};
 use crate::{Block, FileId, OwnerId, Steward};
 
@@ -80,24 +80,14 @@ impl core::error::Error for HintError {}
 
 impl Steward {
     /// C1: sets the long-term priority of a file for `owner`. Its cached blocks move at once, but
-    ///     for those under a
-    /// temporary priority.
+    /// for those under a temporary priority.
     ///
     /// # Errors
     ///
     /// [`HintError`] past a bound.
     pub fn set_priority(&mut self, owner: OwnerId, file: FileId, priority: i32) -> Result<(), HintError> {
         let limits = self.options.limits;
-        let wished = self.wish(owner, |manager, _, _| {
-            let files_full = priority != 0 && manager.priority(file) == 0;
-            manager.set_priority(file, priority, &limits).map_err(|Exhausted| {
-                if files_full && manager.file_count() >= limits.files_per_owner {
-                    HintError::TooManyFiles(limits.files_per_owner)
-                } else {
-                    HintError::TooManyPriorities(limits.priorities_per_owner)
-                }
-            })
-        })?;
+        let wished = self.wish(owner, |manager, _, _| manager.set_priority(file, priority, &limits))?;
         let Some((key, level)) = wished else { return Ok(()) };
         let frames = self.own_frames(key, file, |entry| !entry.temporary);
         self.move_frames(key, &frames, level);
@@ -110,18 +100,16 @@ impl Steward {
     }
 
     /// C2: sets the policy of a priority for `owner`. The blocks there keep their order; what
-    ///     another policy knew of them
-    /// beyond that is lost.
+    /// another policy knew of them beyond that is lost.
     ///
     /// # Errors
     ///
     /// [`HintError`] past a bound.
     pub fn set_policy(&mut self, owner: OwnerId, priority: i32, policy: PolicyName) -> Result<(), HintError> {
         let limits = self.options.limits;
-        let too_many = HintError::TooManyPriorities(limits.priorities_per_owner);
         let policy: Spec = policy.into();
         self.wish(owner, |manager, links, entries| {
-            manager.set_policy(links, entries, priority, policy, &limits).map_err(|Exhausted| too_many)
+            manager.set_policy(links, entries, priority, policy, &limits)
         })?;
         Ok(())
     }
@@ -132,8 +120,7 @@ impl Steward {
     }
 
     /// C3: gives the cached blocks `first..=last` of a file another priority until each is next
-    ///     referenced or replaced.
-    /// Returns how many blocks of `owner` that are.
+    /// referenced or replaced. Returns how many blocks of `owner` that are.
     ///
     /// # Errors
     ///
@@ -150,12 +137,11 @@ impl Steward {
             return Err(HintError::EmptyRange { first, last });
         }
         let limits = self.options.limits;
-        let too_many = HintError::TooManyPriorities(limits.priorities_per_owner);
-        let wished =
-            self.wish(owner, |manager, _, _| manager.level(priority, &limits).map_err(|Exhausted| too_many))?;
+        let wished = self.wish(owner, |manager, _, _| manager.level(priority, &limits))?;
         let Some((key, level)) = wished else { return Ok(0) };
-        let frames = if first == last {
-            self.own_frame(key, Block::new(file, first))
+        let frames: Vec<Handle> = if first == last {
+            let frame = self.entries.find(Block::new(file, first));
+            frame.filter(|&frame| self.is_own(key, frame)).into_iter().collect()
         } else {
             self.own_frames(key, file, |entry| (first..=last).contains(&entry.block.index))
         };
@@ -223,7 +209,7 @@ impl Steward {
         }
         if self.manager_of(owner).is_none() {
             // C6: a first call that passes a bound leaves no trace, so it is tried on a spare
-            //     manager.
+            // manager.
             wish(&mut Manager::new(self.options.seed), &mut self.managed, &self.entries)?;
         }
         let key = self.take_control(owner)?;
@@ -233,8 +219,7 @@ impl Steward {
     }
 
     /// C8: the first control call of an owner moves its blocks from the common owner to its own
-    ///     manager, in the order
-    /// of `G`.
+    /// manager, in the order of `G`.
     pub(crate) fn take_control(&mut self, owner: OwnerId) -> Result<OwnerKey, HintError> {
         let limits = self.options.limits;
         if self.manager_of(owner).is_none() && self.managers >= limits.managers {
@@ -267,21 +252,15 @@ impl Steward {
     /// Blocks of a file that an owner's manager lists and `wanted` accepts, in order of their
     /// stamps (C5).
     fn own_frames(&self, key: OwnerKey, file: FileId, wanted: impl Fn(&Entry) -> bool) -> Vec<Handle> {
-        let own = |&frame: &Handle| {
-            let entry = &self.entries[frame];
-            entry.owner == key && entry.room == Room::Weighing && wanted(entry)
-        };
+        let own = |&frame: &Handle| self.is_own(key, frame) && wanted(&self.entries[frame]);
         let mut frames: Vec<Handle> = self.files.frames(file).filter(own).collect();
         frames.sort_unstable_by_key(|&frame| self.managed.stamp(frame));
         frames
     }
 
-    fn own_frame(&self, key: OwnerKey, block: Block) -> Vec<Handle> {
-        let own = |&frame: &Handle| {
-            let entry = &self.entries[frame];
-            entry.owner == key && entry.room == Room::Weighing
-        };
-        self.entries.find(block).filter(own).into_iter().collect()
+    fn is_own(&self, key: OwnerKey, frame: Handle) -> bool {
+        let entry = &self.entries[frame];
+        entry.owner == key && entry.room == Room::Weighing
     }
 
     fn move_frames(&mut self, key: OwnerKey, frames: &[Handle], level: u16) {
@@ -291,7 +270,7 @@ impl Steward {
         }
     }
 
-    fn manager_of(&self, owner: OwnerId) -> Option<&Manager> {
+    pub(crate) fn manager_of(&self, owner: OwnerId) -> Option<&Manager> {
         let key = self.owners.find(owner)?;
         self.owners.alive(key)?.manager.as_deref()
     }

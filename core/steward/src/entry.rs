@@ -9,7 +9,7 @@ use pantler_policy::Handle;
 use pantler_policy::prefetch::prefetch;
 
 use crate::ids::{NOBODY, OwnerKey};
-use crate::index::BlockIndex;
+use crate::index::{BlockIndex, put};
 use crate::{Block, Names};
 
 /// Where a block is (rule A2).
@@ -151,16 +151,7 @@ impl Entries {
     }
 
     pub(crate) fn insert(&mut self, entry: Entry) -> Handle {
-        let frame = match self.free.pop() {
-            Some(frame) => {
-                self.entries[frame as usize] = entry;
-                frame
-            }
-            None => {
-                self.entries.push(entry);
-                self.entries.len() as Handle - 1
-            }
-        };
+        let frame = put(&mut self.entries, &mut self.free, entry);
         self.index.insert(entry.block, frame);
         frame
     }

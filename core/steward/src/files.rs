@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use pantler_policy::{Handle, Links, List};
 
 use crate::counters::Traffic;
-use crate::index::{BlockIndex, named};
+use crate::index::{BlockIndex, named, put};
 use crate::{FileId, Names};
 
 #[derive(Clone, Copy, Debug)]
@@ -87,16 +87,7 @@ impl Files {
             end: u64::MAX,
             idle: false,
         };
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.records[slot as usize] = record;
-                slot
-            }
-            None => {
-                self.records.push(record);
-                self.records.len() as u32 - 1
-            }
-        };
+        let slot = put(&mut self.records, &mut self.free, record);
         self.index.insert(named(id.0), slot);
         slot
     }

@@ -4,6 +4,8 @@
 mod hashed;
 mod numbered;
 
+use alloc::vec::Vec;
+
 use self::hashed::HashedIndex;
 use self::numbered::NumberedIndex;
 use crate::{Block, FileId, Names};
@@ -12,6 +14,17 @@ use crate::{Block, FileId, Names};
 #[inline]
 pub(crate) const fn named(number: u64) -> Block {
     Block::new(FileId(0), number)
+}
+
+/// Gives a record a number: a free one, or the next.
+#[inline]
+pub(crate) fn put<T>(records: &mut Vec<T>, free: &mut Vec<u32>, record: T) -> u32 {
+    let Some(number) = free.pop() else {
+        records.push(record);
+        return records.len() as u32 - 1;
+    };
+    records[number as usize] = record;
+    number
 }
 
 /// Finds numbers by the blocks that they stand for.

@@ -146,9 +146,7 @@ impl Steward {
 
     /// The priorities of an owner in control, ascending.
     pub fn priorities(&self, owner: OwnerId) -> impl Iterator<Item = PriorityStat> {
-        let record = self.owners.find(owner).and_then(|key| self.owners.alive(key));
-        let manager = record.and_then(|record| record.manager.as_deref());
-        manager.into_iter().flat_map(|manager| manager.levels()).map(|level| PriorityStat {
+        self.manager_of(owner).into_iter().flat_map(|manager| manager.levels()).map(|level| PriorityStat {
             priority: level.priority,
             policy: level.blocks.name(),
             blocks: level.blocks.len(),

@@ -34,22 +34,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Where the rules are
-//!
-//! | rules (`docs/RULES.md`) | file |
-//! | --- | --- |
-//! | A1 owners of blocks | [`steward`](mod@steward), `owners` |
-//! | A2, W1 to W5 rooms | [`rooms`], [`steward`](mod@steward) |
-//! | L1 to L5, L8 allocation: LRU-SP | `allocation` |
-//! | L6 placeholders | `placeholders` |
-//! | L7 revocation | `shadow`, `standing` |
-//! | C4, C5, C7 managers | `manager` |
-//! | C1 to C3, C6, C8 calls | `control` |
-//! | P1 to P6, L9 access lists | [`lists`] |
-//! | P5, P7, Q1 to Q7 order and number of reads | [`scheduling`] |
-//! | W4 to W6 lookahead | `lookahead` |
-//! | U1 to U7 tiers | [`placement`] |
-//! | B1 to B6 tiers of one steward | [`tiers`], [`steward`](mod@steward) |
+//! Which file obeys which rule: docs/RULES.md.
 //!
 //! Papers: P. Cao, E. W. Felten, K. Li, *Implementation and performance of application-controlled
 //! file caching*, OSDI 1994; P. Cao, E. W. Felten, A. R. Karlin, K. Li, *Implementation and

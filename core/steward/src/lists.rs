@@ -10,14 +10,6 @@
 //! the cursor, so that memory is bounded by the number of ranges and not by the size of files. A
 //! block that occurs beyond the horizon only counts as one that never occurs.
 //!
-//! | rule | where |
-//! | --- | --- |
-//! | P1 lists, bounds | [`Chunk`], `list` |
-//! | P2 matching | `list` |
-//! | P3 next hole, free blocks | `steps`, `list` |
-//! | P4 to P6 fetches and victims | `follow` |
-//! | P7 batch size | [`set_batch`](crate::Steward::set_batch), by `scheduling` |
-//!
 //! * P8 (ours) A list is worth what came true of it. A batch has at most one request more than
 //!   steps have matched so far. As long as none has, or fewer than did not match of the last 64
 //!   references, its owner's manager names victims without it, and no prefetch replaces a block of

@@ -19,7 +19,7 @@ use pantler_policy::{Handle, Links, PolicyName, Spec};
 
 use crate::entry::{Entries, Entry};
 use crate::order::Order;
-use crate::{Block, FileId, Limits};
+use crate::{Block, FileId, HintError, Limits};
 
 /// One priority and its blocks.
 #[derive(Clone, Debug)]
@@ -36,9 +36,6 @@ pub(crate) struct Manager {
     order: Vec<u16>,
     priorities: HashMap<FileId, i32, FixedState>,
 }
-
-/// The bound that a call would pass (rule C6).
-pub(crate) struct Exhausted;
 
 impl Manager {
     /// The common owner's manager, with a policy chosen by the user that runs the cache.
@@ -108,11 +105,6 @@ impl Manager {
         self.priorities.get(&file).copied().unwrap_or(0)
     }
 
-    /// Files with a long-term priority other than 0.
-    pub(crate) fn file_count(&self) -> u32 {
-        self.priorities.len() as u32
-    }
-
     pub(crate) fn policy(&self, priority: i32) -> PolicyName {
         let level = self.find_level(priority);
         level.map_or(PolicyName::Lru, |level| self.levels[level as usize].blocks.name())
@@ -125,7 +117,7 @@ impl Manager {
         priority: i32,
         policy: Spec,
         limits: &Limits,
-    ) -> Result<(), Exhausted> {
+    ) -> Result<(), HintError> {
         let level = self.level(priority, limits)?;
         self.levels[level as usize].blocks.change(links, policy, |frame| entries[frame].block);
         Ok(())
@@ -137,10 +129,10 @@ impl Manager {
         file: FileId,
         priority: i32,
         limits: &Limits,
-    ) -> Result<u16, Exhausted> {
+    ) -> Result<u16, HintError> {
         let known = self.priorities.contains_key(&file);
         if !known && priority != 0 && self.priorities.len() >= limits.files_per_owner as usize {
-            return Err(Exhausted);
+            return Err(HintError::TooManyFiles(limits.files_per_owner));
         }
         let level = self.level(priority, limits)?;
         self.forget_file(file);
@@ -169,7 +161,7 @@ impl Manager {
     }
 
     /// The level of a priority, which is made if it is new. Unused levels are taken over first.
-    pub(crate) fn level(&mut self, priority: i32, limits: &Limits) -> Result<u16, Exhausted> {
+    pub(crate) fn level(&mut self, priority: i32, limits: &Limits) -> Result<u16, HintError> {
         if let Some(level) = self.find_level(priority) {
             return Ok(level);
         }
@@ -183,7 +175,8 @@ impl Manager {
                 && level.blocks.is_empty()
                 && level.blocks.name() == PolicyName::Lru
         };
-        let slot = self.levels.iter().position(unneeded).ok_or(Exhausted)?;
+        let too_many = HintError::TooManyPriorities(limits.priorities_per_owner);
+        let slot = self.levels.iter().position(unneeded).ok_or(too_many)?;
         self.order.retain(|&level| usize::from(level) != slot);
         self.levels[slot] = Level::new(priority);
         self.file_level(slot as u16);

@@ -13,7 +13,7 @@ use pantler_policy::Handle;
 
 use crate::counters::Counters;
 pub(crate) use crate::ids::{COMMON, NOBODY, OwnerKey};
-use crate::index::{BlockIndex, named};
+use crate::index::{BlockIndex, named, put};
 use crate::manager::Manager;
 use crate::{Names, OwnerId, Steward};
 
@@ -88,17 +88,7 @@ impl Owners {
         if self.index.len() >= self.max {
             return COMMON;
         }
-        let record = OwnerRecord::new(Some(id), None);
-        let key = match self.free.pop() {
-            Some(key) => {
-                self.records[key as usize] = record;
-                key
-            }
-            None => {
-                self.records.push(record);
-                self.records.len() as OwnerKey - 1
-            }
-        };
+        let key = put(&mut self.records, &mut self.free, OwnerRecord::new(Some(id), None));
         self.index.insert(named(id.0), key);
         self.last = Some((id, key));
         key

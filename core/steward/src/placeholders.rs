@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use pantler_policy::prefetch::prefetch;
 use pantler_policy::{Links, List, NONE};
 
-use crate::index::BlockIndex;
+use crate::index::{BlockIndex, put};
 use crate::{Block, Names};
 
 type GroupKey = u32;
@@ -172,32 +172,18 @@ impl Placeholders {
 
     fn new_group(&mut self, frame: u32) -> GroupKey {
         let empty = Group { frame, members: List::default() };
-        let group = match self.groups_free.pop() {
-            Some(group) => {
-                self.groups[group as usize] = empty;
-                group
-            }
-            None => {
-                self.groups.push(empty);
-                self.groups.len() as u32 - 1
-            }
-        };
+        let group = put(&mut self.groups, &mut self.groups_free, empty);
         self.name_group(frame, group);
         group
     }
 
     fn new_record(&mut self, record: Record) -> u32 {
-        if let Some(slot) = self.records_free.pop() {
-            self.records[slot as usize] = record;
-            return slot;
+        let slot = put(&mut self.records, &mut self.records_free, record);
+        if slot >= self.ages.capacity() {
+            self.ages.grow((slot + 1).next_power_of_two());
+            self.members.grow((slot + 1).next_power_of_two());
         }
-        self.records.push(record);
-        let len = self.records.len() as u32;
-        if len > self.ages.capacity() {
-            self.ages.grow(len.next_power_of_two());
-            self.members.grow(len.next_power_of_two());
-        }
-        len - 1
+        slot
     }
 
     fn delete(&mut self, record: u32) {

@@ -15,7 +15,6 @@
 //! has the schemes that ULC is compared with.
 
 mod ages;
-mod fronts;
 mod passing;
 mod shared;
 mod slot_map;

@@ -33,6 +33,7 @@ use hashbrown::HashMap;
 use pantler_policy::{Handle, Links, List, NONE, Policy, Replacement, Spec};
 
 use crate::Block;
+use crate::index::put;
 
 /// Handles for each frame that the policy counts on, its own included. MQ remembers four blocks per
 /// frame, most others fewer; LRU-K, LIRS and `lfu-perfect` would remember more.
@@ -127,7 +128,10 @@ impl Remembering {
         if self.missed.is_some_and(|handle| self.blocks[handle as usize] == block) {
             return;
         }
-        self.give_up_missed();
+        // One that was missed before never came.
+        if let Some(handle) = self.missed.take() {
+            self.remember(handle);
+        }
         let handle = self.ghosts.remove(&block).unwrap_or_else(|| self.name(block));
         self.policy.miss(&mut self.links, handle);
         self.missed = Some(handle);
@@ -186,6 +190,11 @@ impl Remembering {
     fn leave(&mut self, frame: Handle, handle: Handle) {
         self.handles[frame as usize] = NONE;
         self.frames[handle as usize] = NONE;
+        self.remember(handle);
+    }
+
+    /// A handle without a frame is a ghost's, or free.
+    fn remember(&mut self, handle: Handle) {
         if self.policy.is_ghost(&self.links, handle) {
             self.ghosts.insert(self.blocks[handle as usize], handle);
         } else {
@@ -205,15 +214,8 @@ impl Remembering {
         if self.free.is_empty() && self.blocks.len() == self.links.capacity() as usize {
             self.find_forgotten();
         }
-        let handle = match self.free.pop() {
-            Some(handle) => handle,
-            None => {
-                self.blocks.push(block);
-                self.frames.push(NONE);
-                self.blocks.len() as Handle - 1
-            }
-        };
-        self.blocks[handle as usize] = block;
+        let handle = put(&mut self.blocks, &mut self.free, block);
+        self.frames.resize(self.blocks.len(), NONE);
         self.policy.identify(handle, self.ghosts.hasher().hash_one(block) as u32);
         handle
     }
@@ -258,16 +260,6 @@ impl Remembering {
                 self.policy.remove(&mut self.links, handle);
                 self.free.push(handle);
             }
-        }
-    }
-
-    /// The missed block never came.
-    fn give_up_missed(&mut self) {
-        let Some(handle) = self.missed.take() else { return };
-        if self.policy.is_ghost(&self.links, handle) {
-            self.ghosts.insert(self.blocks[handle as usize], handle);
-        } else {
-            self.free.push(handle);
         }
     }
 

@@ -76,7 +76,7 @@ impl SampledLru {
         }
         if self.last.2 == block.index {
             self.lru.observed(OwnerId(0), block);
-            self.forget_actions();
+            self.lru.actions.clear();
         }
     }
 
@@ -85,11 +85,7 @@ impl SampledLru {
     pub fn set_frames(&mut self, frames: u32) {
         let frames = scaled(frames, self.shift).min(SCALED_FRAMES_MAX);
         self.lru.set_capacity(frames).expect("there is a frame at least");
-        self.forget_actions();
-    }
-
-    fn forget_actions(&mut self) {
-        while self.lru.poll().is_some() {}
+        self.lru.actions.clear();
     }
 
     /// References so far, of blocks in the sample and others.

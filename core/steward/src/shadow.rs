@@ -91,7 +91,7 @@ impl Shadow {
         }
         let access = self.steward.observed(owner, block);
         self.steward.weigh(block, pages);
-        self.forget_actions();
+        self.steward.actions.clear();
         !matches!(access, Access::Miss(_))
     }
 
@@ -113,10 +113,6 @@ impl Shadow {
         let there = self.steward.owner_counters(owner).map_or(0, |counters| counters.blocks);
         i64::from(record.counters.blocks) * i64::from(self.steward.capacity())
             - i64::from(there) * i64::from(weighing)
-    }
-
-    fn forget_actions(&mut self) {
-        while self.steward.poll().is_some() {}
     }
 
     pub(crate) fn validate(&self) {
@@ -206,7 +202,7 @@ impl Steward {
     pub(crate) fn in_shadow(&mut self, event: impl FnOnce(&mut Self)) {
         if let Some(shadow) = self.shadow.as_deref_mut() {
             event(&mut shadow.steward);
-            shadow.forget_actions();
+            shadow.steward.actions.clear();
         }
     }
 }

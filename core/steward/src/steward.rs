@@ -381,10 +381,16 @@ impl Steward {
     #[inline]
     fn reference(&mut self, owner: OwnerKey, frame: Handle, goes_on: bool) -> Access {
         let Entry { file, room, arriving, brought, .. } = self.entries[frame];
-        if brought == Brought::Reference {
-            self.count_hit(owner, file);
-        } else {
-            self.count_ahead_used(owner, file);
+        let first_uses = u64::from(brought != Brought::Reference);
+        if let Some(record) = self.owners.alive_mut(owner) {
+            record.counters.references += 1;
+            record.counters.hits += 1 - first_uses;
+            record.counters.ahead_used += first_uses;
+        }
+        let traffic = self.files.traffic_mut(file);
+        traffic.hits += 1 - first_uses;
+        traffic.ahead_used += first_uses;
+        if first_uses != 0 {
             self.count_use(frame);
         }
         if room == Room::Waiting {
@@ -409,23 +415,6 @@ impl Steward {
             }
         }
         if arriving { Access::Arriving(Frame(frame)) } else { Access::Hit(Frame(frame)) }
-    }
-
-    #[inline]
-    fn count_hit(&mut self, owner: OwnerKey, file: u32) {
-        if let Some(record) = self.owners.alive_mut(owner) {
-            record.counters.references += 1;
-            record.counters.hits += 1;
-        }
-        self.files.traffic_mut(file).hits += 1;
-    }
-
-    fn count_ahead_used(&mut self, owner: OwnerKey, file: u32) {
-        if let Some(record) = self.owners.alive_mut(owner) {
-            record.counters.references += 1;
-            record.counters.ahead_used += 1;
-        }
-        self.files.traffic_mut(file).ahead_used += 1;
     }
 
     /// Tells the manager that keeps the block, if one does.

@@ -74,7 +74,11 @@ pub(super) fn below(file: BorrowedFd<'_>, mount: &MountedAt, places: &[&Path]) -
 }
 
 fn by_handle(opened: BorrowedFd<'_>, place: &Path) -> Option<OwnedFd> {
-    let handle = FileHandle::below(opened)?;
+    open_handle(&FileHandle::below(opened)?, place)
+}
+
+/// Opens the file of a handle on the file system that is mounted at `place`.
+pub(super) fn open_handle(handle: &FileHandle, place: &Path) -> Option<OwnedFd> {
     // Not O_PATH: `open_by_handle_at` answers EBADF to such a descriptor.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let place = rustix::fs::open(place, flags, Mode::empty()).ok()?;

@@ -38,7 +38,6 @@ pub struct Feed {
     layouts: Layouts,
     page: Vec<u8>,
     lost: u64,
-    pages: u64,
     taken_until_ns: u64,
 }
 
@@ -58,7 +57,7 @@ impl Feed {
                 lanes.push(Lane { raw, source, queue: VecDeque::with_capacity(1024), cut_ns: None });
             }
         }
-        Ok(Feed { lanes, layouts, page: vec![0; page_bytes], lost: 0, pages: 0, taken_until_ns: 0 })
+        Ok(Feed { lanes, layouts, page: vec![0; page_bytes], lost: 0, taken_until_ns: 0 })
     }
 
     /// See [`Layouts::reads_end_after`].
@@ -78,7 +77,7 @@ impl Feed {
     pub fn round(&mut self, mut each: impl FnMut(&Event)) -> Result<usize, SteerError> {
         let mut until_ns = clock::monotonic_ns();
         for lane in &mut self.lanes {
-            lane.fill(&self.layouts, &mut self.page, &mut self.lost, &mut self.pages)?;
+            lane.fill(&self.layouts, &mut self.page, &mut self.lost)?;
             until_ns = until_ns.min(lane.cut_ns.unwrap_or(u64::MAX));
         }
         let mut count = 0;
@@ -105,11 +104,6 @@ impl Feed {
         std::mem::take(&mut self.lost)
     }
 
-    /// Pages of ring buffer read so far.
-    pub fn pages(&self) -> u64 {
-        self.pages
-    }
-
     // A scan over the lanes: there are as many as CPUs, and most are empty.
     fn pop_oldest(&mut self, until_ns: u64) -> Option<Event> {
         let lane = self
@@ -122,13 +116,7 @@ impl Feed {
 }
 
 impl Lane {
-    fn fill(
-        &mut self,
-        layouts: &Layouts,
-        page: &mut [u8],
-        lost: &mut u64,
-        pages: &mut u64,
-    ) -> Result<(), SteerError> {
+    fn fill(&mut self, layouts: &Layouts, page: &mut [u8], lost: &mut u64) -> Result<(), SteerError> {
         self.cut_ns = None;
         loop {
             if self.queue.len() >= QUEUE_EVENTS {
@@ -140,7 +128,6 @@ impl Lane {
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(SteerError::call("read trace_pipe_raw", io::Error::from(error))),
                 Ok(bytes) => {
-                    *pages += 1;
                     let Some(mut records) = Page::new(&page[..bytes]) else { continue };
                     *lost += records.lost().unwrap_or(0);
                     let source = self.source;

@@ -159,11 +159,6 @@ impl Instance {
         self.write("tracing_on", "1")
     }
 
-    /// The instance's folder.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// The layouts of its events.
     pub fn layouts(&self) -> &Layouts {
         &self.layouts

@@ -43,19 +43,12 @@ impl Probes {
     /// [`KernelError::Missing`] when this kernel lacks probes, type information, or a function that
     /// is probed; else the control file that refused.
     pub fn make(tracefs: &Path, run: &str) -> Result<Probes, SteerError> {
-        let list = tracefs.join(LIST);
-        if !list.exists() {
-            return Err(missing("CONFIG_KPROBE_EVENTS").into());
-        }
-        let btf = Btf::running()?;
-        let probes = Probes { list, group: group_name(run) };
-        for kind in Kind::REFERENCES {
-            let unknown = || missing(&format!("{} in a known form", function(kind)));
-            let arguments = arguments(&btf, kind).ok_or_else(unknown)?;
-            let name = name(kind).expect("a reference has a probe");
-            let line = format!("p:{}/{name} {} {arguments}", probes.group, function(kind));
+        let definitions = definitions(tracefs)?;
+        let probes = Probes { list: tracefs.join(LIST), group: group_name(run) };
+        for (kind, definition) in Kind::REFERENCES.into_iter().zip(definitions) {
+            let line = format!("p:{}/{definition}", probes.group);
             change(&probes.list, &line).map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::InvalidInput => SteerError::from(unknown()),
+                io::ErrorKind::NotFound | io::ErrorKind::InvalidInput => unknown(kind).into(),
                 _ => SteerError::file("write", &probes.list, error),
             })?;
         }
@@ -76,19 +69,24 @@ impl Drop for Probes {
     }
 }
 
-/// Whether probes can be made here, for [`crate::doctor()`]; makes none.
+/// What the probes of a run are on this machine, by kind of reference; makes none.
 ///
 /// # Errors
 /// As [`Probes::make`].
-pub fn are_possible(tracefs: &Path) -> Result<(), KernelError> {
+pub fn definitions(tracefs: &Path) -> Result<Vec<String>, KernelError> {
     if !tracefs.join(LIST).exists() {
         return Err(missing("CONFIG_KPROBE_EVENTS"));
     }
     let btf = Btf::running()?;
-    match Kind::REFERENCES.into_iter().find(|&kind| arguments(&btf, kind).is_none()) {
-        Some(kind) => Err(missing(&format!("{} in a known form", function(kind)))),
-        None => Ok(()),
-    }
+    let definition = |kind| {
+        let (name, arguments) = name(kind).zip(arguments(&btf, kind)).ok_or_else(|| unknown(kind))?;
+        Ok(format!("{name} {} {arguments}", function(kind)))
+    };
+    Kind::REFERENCES.into_iter().map(definition).collect()
+}
+
+fn unknown(kind: Kind) -> KernelError {
+    missing(&format!("{} in a known form", function(kind)))
 }
 
 /// The event of a kind, in the group of a run; none where a tracepoint tells it on every kernel.
@@ -195,10 +193,7 @@ fn group_of(line: &str) -> Option<&str> {
 }
 
 fn is_leftover(group: &str) -> bool {
-    let mut parts = group.splitn(4, '_').skip(1);
-    let run = || Some(format!("pantler-{}-{}-{}", parts.next()?, parts.next()?, parts.next()?));
-    let mut run = run;
-    run().is_some_and(|run| pantler_kernel::names::is_leftover(&run))
+    pantler_kernel::names::is_leftover(&group.replacen('_', "-", 3))
 }
 
 fn remove_group(list: &Path, group: &str) -> io::Result<()> {

@@ -44,13 +44,12 @@ impl Source {
 
     /// The folder of an event below `events/`.
     pub fn event(&self, kind: Kind) -> String {
-        match self {
-            Source::Probes(probes) => match probes::name(kind) {
-                Some(name) => format!("{}/{name}", probes.group()),
-                None => format!("filemap/{}", tracepoint(kind)),
-            },
-            Source::Tracepoints => format!("filemap/{}", tracepoint(kind)),
+        if let Source::Probes(probes) = self
+            && let Some(name) = probes::name(kind)
+        {
+            return format!("{}/{name}", probes.group());
         }
+        format!("filemap/{}", tracepoint(kind))
     }
 
     /// Reads the layout of an event.

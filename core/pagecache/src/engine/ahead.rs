@@ -27,13 +27,6 @@ const ENDS_MAX: usize = 64;
 /// what it reads.
 const NEAR_BLOCKS: u64 = 1024;
 
-/// A request to read ahead.
-#[derive(Debug, Clone, Copy)]
-struct Want {
-    span: Span,
-    rule: Rule,
-}
-
 /// What is read ahead, and for which streams.
 #[derive(Debug)]
 pub(super) struct Ahead {
@@ -42,7 +35,8 @@ pub(super) struct Ahead {
     finds_early: bool,
     /// Whether a stream will soon leave what is cached.
     near_gap: bool,
-    wants: Vec<Want>,
+    /// Requests to read ahead.
+    wants: Vec<(Span, Rule)>,
     /// Streams, as thread and file, for which the kernel still reads ahead though we do.
     ends: Vec<(u32, u32)>,
     /// Threads, and files that they have open and that are to be looked for.
@@ -136,7 +130,7 @@ impl Ahead {
         let end = range.end.min(beliefs.file(file).size_blocks);
         if range.start < end && self.wants.len() < WANTS_MAX {
             let span = Span { file, first: range.start, blocks: end - range.start };
-            self.wants.push(Want { span, rule });
+            self.wants.push((span, rule));
         }
     }
 
@@ -184,7 +178,7 @@ impl Ahead {
 
     /// Asks for the next request. False when there was none.
     pub(super) fn ask_for_next(&mut self, beliefs: &mut Beliefs, tasks: &mut Vec<Decision>) -> bool {
-        let Some(Want { span, rule }) = self.wants.pop() else { return false };
+        let Some((span, rule)) = self.wants.pop() else { return false };
         let (file, mut at, end) = (span.file, span.first, span.first + span.blocks);
         while at < end {
             let belief = beliefs.belief(file, at);

@@ -7,9 +7,8 @@
 //! ```
 //!
 //! P4 as it is kept here: what is fetched is the next hole; what leaves, if it is the prefetcher's
-//!    own, is named by the
-//! list (P6), and never a block that the list needs before the hole; the first chance is the first
-//! reference after which enough blocks are free.
+//! own, is named by the list (P6), and never a block that the list needs before the hole; the first
+//! chance is the first reference after which enough blocks are free.
 
 use alloc::vec::Vec;
 
@@ -17,6 +16,7 @@ use pantler_policy::Handle;
 
 use super::{Chunk, List, ListStat, Met, Prefetched};
 use crate::entry::{Brought, NO_LEVEL, Room};
+use crate::marks::Marks;
 use crate::owners::OwnerKey;
 use crate::{Action, Block, HintError, Notice, OwnerId, Steward, Why};
 
@@ -101,8 +101,7 @@ impl Steward {
     }
 
     /// P7: from now on a batch has at most this number of requests, and at least one. What goes by
-    ///     P4 stays as it is: a larger
-    /// batch fetches no block for one that is needed before.
+    /// P4 stays as it is: a larger batch fetches no block for one that is needed before.
     pub fn set_batch(&mut self, requests: u32) {
         self.options.prefetching.batch = requests.max(1);
     }
@@ -199,7 +198,7 @@ impl Steward {
             if own.is_some() {
                 list.marks.remove(number);
             }
-            let again = list.steps.pass().and_then(|(_, _, again)| again);
+            let again = list.steps.pass();
             list.current = Some(block);
             match (own, again) {
                 (Some(_), Some(again)) => list.marks.add(again),
@@ -272,8 +271,7 @@ impl Steward {
     }
 
     /// P3: the first step after the cursor with a block that is neither cached nor in flight. A
-    ///     block that waits is a hole
-    /// (W6); one that could not be read is none.
+    /// block that waits is a hole (W6); one that could not be read is none.
     fn next_hole(&mut self, at: usize) -> Option<u64> {
         let list = &mut self.lists[at];
         while list.hole < list.steps.end() {
@@ -289,8 +287,7 @@ impl Steward {
     }
 
     /// P3: blocks of this owner that are used after the next hole, or never; and frames that hold
-    ///     nothing, because
-    /// filling one takes nothing from any owner.
+    /// nothing, because filling one takes nothing from any owner.
     fn free_blocks(&self, at: usize) -> u32 {
         let list = &self.lists[at];
         let own = self.owners.alive(list.owner).map_or(0, |record| record.counters.blocks);
@@ -300,8 +297,7 @@ impl Steward {
     }
 
     /// L9: gives the block of the next hole a frame as a miss would. P6: not at the cost of a block
-    ///     of the same owner
-    /// that is needed before.
+    /// of the same owner that is needed before.
     fn fill(&mut self, at: usize, hole: u64, block: Block) -> Filled {
         let owner = self.lists[at].owner;
         let waits = self.entries.find(block);
@@ -372,8 +368,7 @@ impl Steward {
     }
 
     /// P6 for the owner of a candidate: its manager chooses among the blocks that its list names no
-    ///    more, else it is the
-    /// block that the list names last. `None` when all are pinned.
+    /// more, else it is the block that the list names last. `None` when all are pinned.
     pub(crate) fn name_by_list(&mut self, at: usize) -> Option<Handle> {
         let list = &self.lists[at];
         let entries = &self.entries;
@@ -393,19 +388,22 @@ impl Steward {
 
     // What happens to blocks.
 
-    /// A block became its owner's, and its manager keeps it.
+    /// A block became its owner's, and its manager keeps it (I2).
     pub(crate) fn list_gained(&mut self, frame: Handle) {
-        let entry = &self.entries[frame];
-        if let Some(list) = self.lists.iter_mut().find(|list| list.owner == entry.owner) {
-            list.gained(entry.block);
-        }
+        self.with_mark(frame, Marks::add);
     }
 
-    /// A block that a manager kept is its owner's no longer.
+    /// A block that a manager kept is its owner's no longer (I2).
     pub(crate) fn list_lost(&mut self, frame: Handle) {
+        self.with_mark(frame, Marks::remove);
+    }
+
+    fn with_mark(&mut self, frame: Handle, change: impl FnOnce(&mut Marks, u64)) {
         let entry = &self.entries[frame];
-        if let Some(list) = self.lists.iter_mut().find(|list| list.owner == entry.owner) {
-            list.lost(entry.block);
+        if let Some(list) = self.lists.iter_mut().find(|list| list.owner == entry.owner)
+            && let Some(step) = list.steps.next_use(entry.block)
+        {
+            change(&mut list.marks, step);
         }
     }
 

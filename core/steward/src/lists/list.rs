@@ -145,20 +145,6 @@ impl List {
         }
     }
 
-    /// A block became the owner's.
-    pub(crate) fn gained(&mut self, block: Block) {
-        if let Some(step) = self.steps.next_use(block) {
-            self.marks.add(step);
-        }
-    }
-
-    /// A block is the owner's no longer.
-    pub(crate) fn lost(&mut self, block: Block) {
-        if let Some(step) = self.steps.next_use(block) {
-            self.marks.remove(step);
-        }
-    }
-
     pub(crate) fn stat(&self) -> ListStat {
         ListStat {
             ranges: self.steps.ranges(),

@@ -94,8 +94,8 @@ impl Steps {
         Some((number, block, new))
     }
 
-    /// The first step is behind. Returns its number, its block, and when that is used again.
-    pub(crate) fn pass(&mut self) -> Option<(u64, Block, Option<u64>)> {
+    /// The first step is behind. Returns when its block is used again.
+    pub(crate) fn pass(&mut self) -> Option<u64> {
         let Step { block, again } = self.steps.pop_front()?;
         let number = self.base;
         self.base += 1;
@@ -114,7 +114,7 @@ impl Steps {
                 self.files.remove(&block.file);
             }
         }
-        Some((number, block, Some(again).filter(|&again| again != NEVER)))
+        Some(again).filter(|&again| again != NEVER)
     }
 
     /// The number of the first step after the cursor.

@@ -11,21 +11,19 @@
 //!
 //! What one owner asks to be kept comes in order of age, since it was just referenced; and so does
 //! what it demotes, since a yardstick of a client's own tier only moves to younger blocks. Two
-//! queues per owner are therefore in order by themselves: a step costs O(1), and O(log owners) to
-//! know the oldest front. What comes out of order (after a restart of the client, or from a tier
+//! queues per owner are therefore in order by themselves: a step costs O(1), and O(log owners) where
+//! a front changes. What comes out of order (after a restart of the client, or from a tier
 //! above) goes to a table that is kept in order, for O(log n).
 //!
 //! G1  A block is on one queue of its owner, or in `late`, or not here.
 //! G2  Times increase along every queue.
 //! G3  `len` counts the blocks.
-//! G4  `fronts` knows the time at the front of each queue.
+//! G4  `fronts` has the time at the front of each queue that is not empty.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use pantler_policy::{Handle, Links, List};
-
-use super::fronts::{EMPTY, Fronts};
 
 /// How a block comes to a tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,8 +75,9 @@ pub struct Ages {
     len: u32,
     /// Kept and demoted of each owner.
     queues: Vec<List>,
-    fronts: Fronts,
-    late: BTreeMap<(u64, Handle), ()>,
+    /// Their oldest times, and which queue has each.
+    fronts: BTreeSet<(u64, usize)>,
+    late: BTreeSet<(u64, Handle)>,
     /// By handle.
     entries: Vec<Entry>,
     links: Links,
@@ -99,11 +98,11 @@ impl Ages {
         let back = list.back().map(|back| self.entries[back as usize].time);
         let kind = if back.is_none_or(|back| back < time) { wanted } else { Queue::Late };
         if kind == Queue::Late {
-            self.late.insert((time, block), ());
+            self.late.insert((time, block));
         } else {
             list.push_back(&mut self.links, block);
             if back.is_none() {
-                self.fronts.set(queue, time);
+                self.fronts.insert((time, queue));
             }
         }
         self.entries[block as usize] = Entry { time, owner: asker, queue: kind };
@@ -130,8 +129,9 @@ impl Ages {
                 let is_front = list.front() == Some(block);
                 list.remove(&mut self.links, block);
                 if is_front {
-                    let time = list.front().map_or(EMPTY, |front| self.entries[front as usize].time);
-                    self.fronts.set(queue, time);
+                    self.fronts.remove(&(time, queue));
+                    let next = list.front().map(|front| self.entries[front as usize].time);
+                    self.fronts.extend(next.map(|time| (time, queue)));
                 }
             }
         }
@@ -142,12 +142,9 @@ impl Ages {
 
     /// The block that was used longest ago.
     pub fn oldest(&self) -> Option<Handle> {
-        let late = self.late.first_key_value().map(|(key, ())| *key);
-        let queued = self.fronts.oldest();
-        match (late, queued) {
-            (Some((time, block)), queued) if queued.is_none_or(|(_, front)| time <= front) => Some(block),
-            (_, Some((queue, _))) => self.queues[queue].front(),
-            _ => None,
+        match (self.late.first(), self.fronts.first()) {
+            (Some(&(time, block)), front) if front.is_none_or(|&(front, _)| time <= front) => Some(block),
+            (_, front) => front.and_then(|&(_, queue)| self.queues[queue].front()),
         }
     }
 
@@ -160,7 +157,7 @@ impl Ages {
     /// The `count` youngest blocks of an owner, from the oldest of them on. Of blocks that came
     /// out of order only the `late_max` youngest of all owners are looked at.
     pub fn youngest_of(&self, owner: u32, count: usize, late_max: usize) -> Vec<Handle> {
-        let late = self.late.keys().rev().take(late_max).copied();
+        let late = self.late.iter().rev().take(late_max).copied();
         let is_own = |(_, block): &(u64, Handle)| self.entries[*block as usize].owner == owner;
         let mut found: Vec<(u64, Handle)> = late.filter(is_own).take(count).collect();
         for queue in [Queue::Kept, Queue::Demoted] {
@@ -202,14 +199,13 @@ impl Ages {
         let queues = queue_index(owner, Queue::Demoted) + 1;
         if self.queues.len() < queues {
             self.queues.resize_with(queues, List::default);
-            self.fronts.grow(queues);
         }
     }
 
     /// Checks G1 to G4.
     pub fn validate(&self) {
         let is_late = |block: &Handle| self.entries[*block as usize].queue == Queue::Late;
-        assert!(self.late.keys().all(|(_, block)| is_late(block)), "G1: late");
+        assert!(self.late.iter().all(|(_, block)| is_late(block)), "G1: late");
         let mut blocks = self.late.len() as u32;
         for (queue, list) in self.queues.iter().enumerate() {
             list.validate(&self.links);
@@ -222,11 +218,12 @@ impl Ages {
                 before = Some(entry.time);
             }
             if let Some(front) = list.front() {
-                let oldest = self.fronts.oldest().map(|(_, oldest)| oldest);
-                assert!(oldest <= Some(self.entries[front as usize].time), "G4: queue {queue}");
+                let front = (self.entries[front as usize].time, queue);
+                assert!(self.fronts.contains(&front), "G4: queue {queue}");
             }
         }
-        self.fronts.validate();
+        let filled = self.queues.iter().filter(|list| !list.is_empty()).count();
+        assert_eq!(self.fronts.len(), filled, "G4: fronts of empty queues");
         assert_eq!(blocks, self.len, "G3: length");
         let present = self.entries.iter().filter(|entry| entry.queue != Queue::Absent).count();
         assert_eq!(present as u32, self.len, "G1: entries");

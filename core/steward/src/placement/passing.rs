@@ -176,34 +176,6 @@ mod tests {
         assert_eq!(Passing::Frames(0).frames(20), 0);
     }
 
-    /// The same with nothing but a list of blocks and when they were seen.
-    struct Twin {
-        frames: usize,
-        line: Vec<(u8, u64)>,
-        now: u64,
-    }
-
-    impl Twin {
-        fn reference(&mut self, block: u8) -> bool {
-            self.now += 1;
-            let Some(passer) = self.line.iter_mut().find(|(one, _)| *one == block) else { return false };
-            let before = core::mem::replace(&mut passer.1, self.now);
-            self.now - before <= self.frames as u64
-        }
-
-        fn place(&mut self, block: u8, passes: bool) {
-            let held = self.line.iter().any(|(one, _)| *one == block);
-            if !passes {
-                self.line.retain(|(one, _)| *one != block);
-            } else if !held && self.frames > 0 {
-                if self.line.len() == self.frames {
-                    self.line.remove(0);
-                }
-                self.line.push((block, self.now));
-            }
-        }
-    }
-
     proptest! {
         /// Requests side by side, in any order of their answers: what is in flight never gives way,
         /// and of the others no more are here than there is room for.
@@ -228,26 +200,6 @@ mod tests {
                 passage.validate();
                 prop_assert!(on_their_way.iter().all(|&block| passage.holds(block)));
                 prop_assert!(passage.len() - on_their_way.len() <= frames as usize);
-            }
-        }
-
-        #[test]
-        fn it_does_as_a_plain_list(
-            frames in 0..6_u32,
-            references in proptest::collection::vec((0..12_u8, proptest::bool::weighted(0.7)), 0..200),
-        ) {
-            let mut passage = Passage::new(frames);
-            let mut twin = Twin { frames: frames as usize, line: Vec::new(), now: 0 };
-            for (block, passes) in references {
-                let same = passage.reference(block);
-                prop_assert_eq!(same, twin.reference(block));
-                if !same {
-                    passage.place(block, passes);
-                    twin.place(block, passes);
-                }
-                passage.validate();
-                prop_assert_eq!(passage.iter().collect::<Vec<_>>(), twin.line.iter().map(|(one, _)| *one).collect::<Vec<_>>());
-                prop_assert!(passage.len() <= frames as usize && passage.holds(block) == twin.line.iter().any(|(one, _)| *one == block));
             }
         }
     }

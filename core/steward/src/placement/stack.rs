@@ -185,10 +185,9 @@ impl Stack {
             let doubled = self.slots.len() * 2;
             self.slots.resize(doubled, 0);
             self.times.resize(doubled, 0);
-            self.maps.iter_mut().for_each(|map| *map = SlotMap::new(doubled));
-        } else {
-            self.maps.iter_mut().for_each(SlotMap::clear);
         }
+        let slots = self.slots.len();
+        self.maps.iter_mut().for_each(|map| *map = SlotMap::new(slots));
         for slot in 0..self.next {
             let level = Tier(self.records[self.slots[slot as usize] as usize].level);
             self.maps[level.index()].insert(slot);

@@ -58,8 +58,6 @@ struct Epoch {
     runs: u64,
     /// Time in which something was in flight.
     busy_ns: u64,
-    /// From going out to coming back, summed.
-    latency_ns: u64,
     /// Runs that came back while others were held back.
     held_back: u64,
 }
@@ -91,7 +89,6 @@ pub struct Pace {
     busy_since_ns: u64,
     /// A request was held back since the last completion.
     refused: bool,
-    latency_ns: u64,
     rate: u64,
 }
 
@@ -109,7 +106,6 @@ impl Pace {
             on_their_way: 0,
             busy_since_ns: 0,
             refused: false,
-            latency_ns: 0,
             rate: 0,
         }
     }
@@ -127,11 +123,6 @@ impl Pace {
         self.limit.saturating_mul(BATCH_PER_LIMIT).max(self.options.batch)
     }
 
-    /// Mean latency of the runs of the last epoch; 0 before the first ended.
-    pub fn latency_ns(&self) -> u64 {
-        self.latency_ns
-    }
-
     pub(super) fn refused(&mut self) {
         self.refused = true;
     }
@@ -143,12 +134,11 @@ impl Pace {
         self.on_their_way += 1;
     }
 
-    pub(super) fn completed(&mut self, issued_ns: u64, now_ns: u64) {
+    pub(super) fn completed(&mut self, now_ns: u64) {
         self.on_their_way = self.on_their_way.saturating_sub(1);
         let epoch = &mut self.epoch;
         epoch.runs += 1;
         epoch.busy_ns += now_ns.saturating_sub(self.busy_since_ns);
-        epoch.latency_ns += now_ns.saturating_sub(issued_ns);
         epoch.held_back += u64::from(core::mem::take(&mut self.refused));
         self.busy_since_ns = now_ns;
         if epoch.runs >= EPOCH_RUNS.max(EPOCH_RUNS_PER_LIMIT * u64::from(self.limit)) {
@@ -158,7 +148,6 @@ impl Pace {
     }
 
     fn learn(&mut self, epoch: Epoch) {
-        self.latency_ns = epoch.latency_ns / epoch.runs;
         self.rate = rate(epoch);
         if self.is_fixed() || epoch.held_back * 2 < epoch.runs {
             return;

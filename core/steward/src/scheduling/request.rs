@@ -28,8 +28,8 @@ pub struct Request {
 /// Requests that go out as one read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// In the order of their blocks, each following the one before, or after a hole (Q7); at least
-    /// one.
+    /// At least one, all of one owner and class, in the order of their blocks: each follows the one
+    /// before, or a hole (Q7).
     pub requests: Vec<Request>,
     /// Blocks of the largest hole that is cheaper to read through than another request; 0 where
     /// none is.
@@ -40,16 +40,6 @@ impl Run {
     /// The name of the run: what [`completed`](super::Scheduler::completed) is told.
     pub fn tag(&self) -> u64 {
         self.requests[0].tag
-    }
-
-    /// The class of all its requests.
-    pub fn why(&self) -> Why {
-        self.requests[0].why
-    }
-
-    /// Its owner.
-    pub fn owner(&self) -> OwnerId {
-        self.requests[0].owner
     }
 
     /// The version of the file.

@@ -193,7 +193,7 @@ impl Scheduler {
     /// A run that [`next`](Self::next) gave has been read, or could not be.
     pub fn completed(&mut self, tag: u64, now_ns: u64) {
         if let Some(Issued { at_ns, tells }) = self.issued.remove(&tag) {
-            self.pace.completed(at_ns, now_ns);
+            self.pace.completed(now_ns);
             if let Some(blocks) = tells {
                 // Of several in flight each has the time in which none came back: that is what it
                 // adds.

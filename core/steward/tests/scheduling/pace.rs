@@ -42,8 +42,6 @@ fn a_device_that_changes_is_followed() {
         now += device.saturate(&mut scheduler, 40_000, &mut tag, now);
         // The runs that were in flight when the device went are answered now.
         found.push(scheduler.pace().in_flight());
-        let latency = scheduler.pace().latency_ns();
-        assert!(latency > LATENCY_NS / 2, "{latency} ns");
         for old in 0..=tag {
             scheduler.completed(old, now);
         }

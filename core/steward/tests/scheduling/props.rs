@@ -188,12 +188,14 @@ fn nobodys_batch_delays_a_demand_by_more_than_a_turn() {
                         waiting.remove(&request.tag);
                     }
                     for (owner, since) in waiting.values_mut() {
-                        let is_better = run.why() == Why::Demand || !awaited.is_empty();
-                        assert!(is_better, "Q1: a demand of {owner:?} waits for {:?}", run.why());
-                        if run.owner() != *owner {
-                            let blocks = since.entry((run.owner(), run.why() == Why::Demand)).or_insert(0);
+                        let is_better = run.requests[0].why == Why::Demand || !awaited.is_empty();
+                        assert!(is_better, "Q1: a demand of {owner:?} waits for {:?}", run.requests[0].why);
+                        if run.requests[0].owner != *owner {
+                            let blocks = since
+                                .entry((run.requests[0].owner, run.requests[0].why == Why::Demand))
+                                .or_insert(0);
                             *blocks += run.count();
-                            assert!(*blocks <= batch, "Q2: {owner:?} waits for {:?}", run.owner());
+                            assert!(*blocks <= batch, "Q2: {owner:?} waits for {:?}", run.requests[0].owner);
                         }
                     }
                     awaited.retain(|tag| !run.requests.iter().any(|request| request.tag == *tag));
@@ -237,7 +239,7 @@ fn who_waits_for_a_list_has_the_next_turn_and_who_waits_for_a_guess_a_demand() {
     let mut order = Vec::new();
     let mut next = |scheduler: &mut Scheduler| {
         let run = scheduler.next(0).expect("one may go out");
-        order.push((run.owner().0, run.first(), run.why()));
+        order.push((run.requests[0].owner.0, run.first(), run.requests[0].why));
         scheduler.completed(run.tag(), 0);
     };
     // Three batches of two; the first begins.
