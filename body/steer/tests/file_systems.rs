@@ -288,8 +288,7 @@ fn by_name(merged: &Disk, below: [&str; 2]) {
     let steer = start_with(4 * FILE, |options| options.profile = Some(profile));
     let (below, copied) = (merged.path("below"), merged.path("copied"));
     // Held open for long enough to be looked at on a busy machine.
-    let read =
-        |path: &str| format!("{{ dd of=/dev/null bs=64k count=32 status=none; sleep 1; }} < {path}");
+    let read = |path: &str| format!("{{ dd of=/dev/null bs=64k count=32 status=none; sleep 1; }} < {path}");
     sh(&steer, &format!("{}; {}", read(&below), read(&copied)));
     steer.wait_until_calm();
     let stat = steer.stat();
