@@ -9,10 +9,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use pantler_control::{ControlError, Size};
 use pantler_dust::targets::{Stop, expectations};
-use pantler_dust::{
-    Counterexample, Doubt, Inquiry, Known, Report, Script, contradict, contradict_again,
-    investigate_watching, record,
-};
+use pantler_dust::{Inquiry, Report, Script, investigate_watching, record};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::fs::File;
@@ -122,8 +119,7 @@ pub fn dust(words: &Dust) -> Result<()> {
         }
     };
     if let Some(recording) = recording {
-        let inquiry = &found.inquiry;
-        let observed = inquiry.observed().iter().chain(inquiry.observed_for_counterexample());
+        let observed = found.inquiry.observed();
         recording.fill(|file| Ok(record::write(file, &found.name, found.block_bytes, observed)?))?;
     }
     let report = stop.heeding(move || found.report()).map_err(targets::refused)?;
@@ -135,12 +131,11 @@ struct Found {
     name: String,
     block_bytes: Option<u64>,
     inquiry: Inquiry,
-    counterexample: Option<Counterexample>,
 }
 
 impl Found {
     fn report(self) -> Report {
-        Report::of(&self.name, self.block_bytes, &self.inquiry, self.counterexample)
+        Report::of(&self.name, self.block_bytes, &self.inquiry)
     }
 }
 
@@ -148,9 +143,8 @@ fn replayed(path: &Path) -> Result<Found> {
     let file = File::open(path).with_context(|| format!("recording {}", path.display()))?;
     let recording = record::read(&mut BufReader::new(file))
         .map_err(|error| ControlError::invalid(format!("recording {}: {error}", path.display())))?;
-    let mut inquiry = Inquiry::replay(expectations(&recording.target), recording.observed);
-    let counterexample = counterexample(&mut inquiry, |inquiry| Ok(contradict_again(inquiry)))?;
-    Ok(Found { name: recording.target, block_bytes: recording.block_bytes, inquiry, counterexample })
+    let inquiry = Inquiry::replay(expectations(&recording.target), recording.observed);
+    Ok(Found { name: recording.target, block_bytes: recording.block_bytes, inquiry })
 }
 
 fn asked(words: &Dust, target: &str, stop: &Stop) -> Result<Found> {
@@ -172,26 +166,7 @@ fn asked(words: &Dust, target: &str, stop: &Stop) -> Result<Found> {
     options.seed = words.seed();
     let progress = Progress::new();
     let mut watch = |inquiry: &Inquiry, script: &Script| progress.step(inquiry, script);
-    let mut inquiry = investigate_watching(Inquiry::new(options), target.as_mut(), stop, &mut watch)
+    let inquiry = investigate_watching(Inquiry::new(options), target.as_mut(), stop, &mut watch)
         .map_err(targets::refused)?;
-    let left = inquiry.firmly_left();
-    let counterexample = counterexample(&mut inquiry, |inquiry| {
-        progress.say("looking for a counterexample");
-        contradict(inquiry, target.as_mut(), left).map_err(targets::refused)
-    })?;
-    Ok(Found { name, block_bytes: target.block_bytes(), inquiry, counterexample })
-}
-
-/// Only a verdict `unknown` has one.
-fn counterexample(
-    inquiry: &mut Inquiry,
-    find: impl FnOnce(&mut Inquiry) -> Result<Option<Counterexample>>,
-) -> Result<Option<Counterexample>> {
-    let verdict = inquiry.verdict();
-    // What no policy explains contradicts every one.
-    let is_unclear = matches!(verdict.doubt, Some(Doubt::FetchesAhead | Doubt::Unclear));
-    if verdict.verdict == Known::Known || verdict.family.is_empty() || is_unclear {
-        return Ok(None);
-    }
-    find(inquiry)
+    Ok(Found { name, block_bytes: target.block_bytes(), inquiry })
 }

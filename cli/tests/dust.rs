@@ -38,7 +38,6 @@ fn a_simulated_cache_is_named_recorded_and_replayed() {
     assert!(between("interval", 1) >= 120.0 && found["certainty"].as_f64().unwrap() > 0.9, "{found}");
     assert!(found["accesses"].as_u64().unwrap() <= 30 * 120, "{found}");
     assert!((0.33..=0.37).contains(&found["parameters"]["in"].as_f64().unwrap()), "{found}");
-    assert!(found["counterexample"].is_null(), "{found}");
     let again = json(folder.path(), &["dust", "--replay", "it.record"]);
     assert_eq!(again, found);
     let text = ok(folder.path(), &["dust", "--replay", "it.record"]);

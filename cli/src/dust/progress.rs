@@ -22,13 +22,8 @@ impl Progress {
         let (pattern, accesses, done) = (&script.pattern, script.accesses.len(), inquiry.evidence().len());
         let nearest = inquiry.fits().first().map(|fit| fit.hypothesis.name());
         let nearest = nearest.map_or_else(String::new, |name| format!(", so far nearest: {name}"));
-        self.say(&format!("{pattern}: {accesses} accesses after {done}{nearest}"));
-    }
-
-    /// Something else takes its time.
-    pub fn say(&self, text: &str) {
         if self.start.elapsed() >= PATIENCE {
-            eprintln!("pantler: {text}");
+            eprintln!("pantler: {pattern}: {accesses} accesses after {done}{nearest}");
         }
     }
 }

@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let verdict = inquiry.verdict();
     println!(
         "{}{verdict:#?}\n{:?}",
-        Report::of("pagecache", target.block_bytes(), &inquiry, None).text(),
+        Report::of("pagecache", target.block_bytes(), &inquiry).text(),
         start.elapsed()
     );
     let mut file = std::fs::File::create(std::env::temp_dir().join("page_cache.record"))?;

@@ -4,15 +4,13 @@
 //! [`evidence`] what is learnt of it, [`simulate`], [`hypothesis`] and [`score`] how explanations
 //! are compared, [`rank`] and [`choose`] how the best one is found, [`check`] whether it is good
 //! enough, [`fresh`] whether it holds for what it was not chosen by, [`inquiry`] how all of it
-//! follows on each other, [`verdict`] what comes out, and [`counterexample`] what shows that it is
-//! unknown.
+//! follows on each other, and [`verdict`] what comes out.
 
 pub mod ahead;
 pub mod budget;
 pub mod calibrate;
 pub mod check;
 pub mod choose;
-pub mod counterexample;
 pub mod evidence;
 pub mod family;
 pub mod fresh;

@@ -27,8 +27,6 @@ mod stop;
 pub mod targets;
 
 pub use infer::calibrate::Reading;
-pub use infer::counterexample::Counterexample;
-use infer::counterexample::Shrinking;
 pub use infer::inquiry::{Inquiry, Observed, Options};
 pub use infer::script::Script;
 pub use infer::verdict::{Doubt, Known, Verdict};
@@ -94,47 +92,4 @@ pub fn investigate_watching(
             });
         }
     }
-}
-
-/// Asks a target that is unknown for a counterexample: as few accesses as possible that the nearest
-/// family gets wrong, with at most `accesses` of them in all.
-///
-/// # Errors
-///
-/// Those of the target.
-pub fn contradict(
-    inquiry: &mut Inquiry,
-    target: &mut dyn Target,
-    accesses: usize,
-) -> Result<Option<Counterexample>, TargetError> {
-    let Some(mut shrinking) = shrinking(inquiry, accesses) else { return Ok(None) };
-    while let Some(script) = shrinking.next_script() {
-        // Where nothing can be flushed, blocks that were never read before are as good as cold.
-        let script = inquiry.spend(script);
-        let readings = target.run(&script)?;
-        shrinking.observe(&readings);
-        inquiry.spent(script, readings);
-    }
-    Ok(shrinking.result())
-}
-
-/// The same by what was observed when the target was asked. Without that it is as long as it was
-/// seen, and not confirmed.
-pub fn contradict_again(inquiry: &Inquiry) -> Option<Counterexample> {
-    let observed = inquiry.observed_for_counterexample();
-    let mut shrinking = shrinking(inquiry, observed.iter().map(|observed| observed.readings.len()).sum())?;
-    for Observed { script, readings } in observed {
-        // The recording may have asked something else.
-        let same = |asked: &Script| asked.accesses.len() == script.accesses.len();
-        if !shrinking.next_script().as_ref().is_some_and(same) {
-            break;
-        }
-        shrinking.observe(readings);
-    }
-    shrinking.result()
-}
-
-fn shrinking(inquiry: &Inquiry, accesses: usize) -> Option<Shrinking> {
-    let best = inquiry.fits().first()?;
-    Some(Shrinking::new(inquiry.evidence(), &best.hypothesis, inquiry.calibration().modes, accesses))
 }

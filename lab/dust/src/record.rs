@@ -9,11 +9,8 @@
 //! {"pattern":"loop","cold":false,"accesses":[7,8],"probes":[1],"took_ns":[61044,570]}
 //! ```
 //!
-//! `said` has a character for each access, 1 for hits. Scripts with the pattern `counterexample`
-//! were asked to shrink one, and are used for nothing else
-//! (docs/decisions/0093-dust-says-what-is-read.md says why no script has pauses). `traces` says how
-//! many lines follow: what was cut off would be missing unnoticed. Older recordings have no such
-//! number.
+//! `said` has a character for each access, 1 for hits. `traces` says how many lines follow: what was
+//! cut off would be missing unnoticed. Older recordings have no such number.
 
 use std::io::{self, BufRead, Read, Write};
 

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use crate::infer::verdict::{CONFIDENCE_MIN, CONTRADICTED_MAX};
-use crate::{Counterexample, Doubt, Inquiry, Known};
+use crate::{Doubt, Inquiry, Known};
 
 /// What the capacity microbenchmark says, which knows no policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -41,7 +41,7 @@ pub struct Report {
     /// Why nothing can be certain: `fetches-ahead`, `unclear` or `contradicted`; `null` where
     /// nothing of that is so.
     pub doubt: Option<Doubt>,
-    /// Accesses made, but for plots.
+    /// Accesses made.
     pub accesses: usize,
     /// Families that the observations do not tell apart from this one.
     pub equivalent: Vec<String>,
@@ -61,20 +61,11 @@ pub struct Report {
     pub hit_ns: Option<f64>,
     /// Median latency of misses.
     pub miss_ns: Option<f64>,
-    /// What the nearest family cannot explain; `null` when known, and when there was nothing to
-    /// ask.
-    pub counterexample: Option<Counterexample>,
 }
 
 impl Report {
-    /// Of an inquiry about a target with blocks of `block_bytes`, and what shows that it is
-    /// unknown.
-    pub fn of(
-        target: &str,
-        block_bytes: Option<u64>,
-        inquiry: &Inquiry,
-        counterexample: Option<Counterexample>,
-    ) -> Self {
+    /// Of an inquiry about a target with blocks of `block_bytes`.
+    pub fn of(target: &str, block_bytes: Option<u64>, inquiry: &Inquiry) -> Self {
         let verdict = inquiry.verdict();
         let round = |value: f64| (value * 1e5).round() / 1e5;
         let modes = verdict.calibration.modes;
@@ -91,7 +82,7 @@ impl Report {
             certainty: round(verdict.certainty),
             verdict: verdict.verdict,
             doubt: verdict.doubt,
-            accesses: inquiry.accesses_made(),
+            accesses: verdict.accesses,
             equivalent: verdict.equivalent,
             policy: verdict.policy,
             mismatch: round(verdict.mismatch),
@@ -101,7 +92,6 @@ impl Report {
             calibration: round(verdict.calibration.confidence),
             hit_ns: modes.map(|modes| modes.hit_ns.round()),
             miss_ns: modes.map(|modes| modes.miss_ns.round()),
-            counterexample,
         }
     }
 
@@ -224,7 +214,7 @@ mod tests {
     fn the_line_is_for_people() {
         let mut target = SimulatedTarget::new("2q:in=0.35".parse().unwrap(), 80, 0.0, 3).unwrap();
         let inquiry = investigate(Inquiry::new(Options::default()), &mut target).unwrap();
-        let mut report = Report::of("pagecache", Some(4096), &inquiry, None);
+        let mut report = Report::of("pagecache", Some(4096), &inquiry);
         (report.family, report.policy) = ("linux".into(), "linux:ratio=2".into());
         (report.capacity, report.interval) = (4012, [3997, 4020]);
         (report.certainty, report.mismatch_fresh) = (0.991, Some(0.0));

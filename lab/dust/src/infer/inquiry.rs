@@ -30,7 +30,6 @@ use super::ahead::{Ahead, question};
 use super::calibrate::{Calibration, Modes, Reading, odds};
 use super::check::Check;
 use super::choose::{Costs, choose};
-use super::counterexample::COUNTEREXAMPLE_NAME;
 use super::evidence::{Evidence, Truth, seen};
 use super::pattern::stack_distance;
 use super::random::Random;
@@ -124,8 +123,6 @@ pub struct Inquiry {
     /// Without flushes: where the blocks of the present scripts begin, and where new ones would.
     base: u32,
     used: u32,
-    /// What the target said to scripts for a counterexample: nothing else follows from them.
-    spent: Vec<Observed>,
 }
 
 impl Inquiry {
@@ -146,7 +143,6 @@ impl Inquiry {
             budget: Cell::new((0, 0)),
             base: 0,
             used: 0,
-            spent: Vec::new(),
             options,
         }
     }
@@ -170,21 +166,6 @@ impl Inquiry {
         script.accesses.iter_mut().for_each(|block| *block += self.base);
         self.used = self.used.max(script.blocks());
         script
-    }
-
-    /// A script for a counterexample, placed.
-    pub(crate) fn spend(&mut self, script: Script) -> Script {
-        self.placed(script)
-    }
-
-    /// What the target said to a script for a counterexample.
-    pub(crate) fn spent(&mut self, script: Script, readings: Vec<Reading>) {
-        self.spent.push(Observed { script, readings });
-    }
-
-    /// Accesses of all scripts: for the verdict, and for a counterexample.
-    pub fn accesses_made(&self) -> usize {
-        self.evidence.len() + self.spent.iter().map(|observed| observed.readings.len()).sum::<usize>()
     }
 
     fn planned(&mut self) -> Option<Script> {
@@ -264,10 +245,6 @@ impl Inquiry {
         inquiry.asks = staged;
         let mut unseen = false;
         for Observed { script, readings } in observed {
-            if script.pattern == COUNTEREXAMPLE_NAME {
-                inquiry.spent.push(Observed { script, readings });
-                continue;
-            }
             inquiry.stage = Stage::of(&script);
             if (Stage::Growing..Stage::Screening).contains(&inquiry.stage) {
                 inquiry.microbenchmark.follow(&script, &inquiry.options);
@@ -349,14 +326,9 @@ impl Inquiry {
         (ended && !self.is_blind() && !self.shows_nothing()).then_some(self.microbenchmark.filled())
     }
 
-    /// Everything observed so far, but for a counterexample.
+    /// Everything observed so far.
     pub fn observed(&self) -> &[Observed] {
         &self.record
-    }
-
-    /// What the target said to scripts for a counterexample.
-    pub fn observed_for_counterexample(&self) -> &[Observed] {
-        &self.spent
     }
 
     /// What is known of the observations.

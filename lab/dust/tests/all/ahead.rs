@@ -72,7 +72,7 @@ fn ask_of(policy: &str, mount: Mount, seed: u64) -> Report {
 
 fn ask_with(options: Options, mut mount: Mount) -> Report {
     let inquiry = investigate(Inquiry::new(options), &mut mount).expect("it answers");
-    let report = Report::of("mount /m", None, &inquiry, None);
+    let report = Report::of("mount /m", None, &inquiry);
     println!("{}", report.text());
     report
 }

@@ -6,9 +6,7 @@ use pantler_dust::infer::evidence::Evidence;
 use pantler_dust::infer::pattern::stack_distance;
 use pantler_dust::infer::random::Random;
 use pantler_dust::targets::SimulatedTarget;
-use pantler_dust::{
-    Inquiry, Known, Observed, Options, Reading, Script, Target, TargetError, contradict, investigate,
-};
+use pantler_dust::{Inquiry, Known, Observed, Options, Reading, Script, Target, investigate};
 
 const FRAMES: u32 = 200;
 
@@ -88,31 +86,4 @@ fn the_fresh_trace_speaks_of_the_fit_that_is_reported() {
             "{expected}: {verdict:?}"
         );
     }
-}
-
-/// Blocks that were read before are old acquaintances where nothing is flushed.
-struct Fresh {
-    stranger: Stranger,
-    above: u32,
-}
-
-impl Target for Fresh {
-    fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
-        assert!(script.accesses.iter().all(|&block| block >= self.above), "{:?}", script.pattern);
-        self.stranger.run(script)
-    }
-}
-
-#[test]
-fn a_counterexample_is_asked_with_blocks_of_its_own() {
-    let choice = STRANGERS[1].1;
-    let mut target = Fresh { stranger: Stranger::new(choice, 60, 0.0, Random::new(4)), above: 0 };
-    let options = Options { flushes: false, ..Options::default() };
-    let mut inquiry = investigate(Inquiry::new(options), &mut target).expect("it answers");
-    assert_eq!(inquiry.verdict().verdict, Known::Unknown);
-    let blocks = inquiry.observed().iter().map(|observed| observed.script.blocks());
-    target.above = blocks.max().expect("it was asked");
-    let before = inquiry.accesses_made();
-    contradict(&mut inquiry, &mut target, 2000).expect("it answers").expect("there is one");
-    assert!(inquiry.accesses_made() > before, "nothing was asked");
 }

@@ -4,10 +4,7 @@ use crate::caches::{STRANGERS, Stranger};
 use pantler_dust::infer::family::Family;
 use pantler_dust::infer::random::Random;
 use pantler_dust::targets::SimulatedTarget;
-use pantler_dust::{
-    Counterexample, Inquiry, Known, Observed, Options, Reading, Report, Script, Target, contradict,
-    contradict_again, investigate, record,
-};
+use pantler_dust::{Inquiry, Known, Observed, Options, Reading, Report, Script, Target, investigate, record};
 use rustix::time::{ClockId, clock_gettime};
 
 const FRAMES: u32 = 40;
@@ -48,39 +45,26 @@ fn a_recording_takes_as_long_as_it_is() {
 }
 
 /// Everything that is reported of an inquiry.
-fn told(inquiry: &Inquiry, counterexample: Option<&Counterexample>) -> String {
-    let report = Report::of("it", None, inquiry, counterexample.cloned());
+fn told(inquiry: &Inquiry) -> String {
+    let report = Report::of("it", None, inquiry);
     format!("{report:?} {:?}", inquiry.verdict())
 }
 
-/// Questions for the counterexample are part of the recording.
 #[test]
 fn who_is_unknown_is_so_again_byte_for_byte() {
-    let mut confirmed = 0;
     for (at, (name, choice)) in STRANGERS.into_iter().take(2).enumerate() {
         for flushes in [true, false] {
             let mut target = Stranger::new(choice, FRAMES, 0.01, Random::new(at as u64));
             let options = Options { flushes, ..Options::default() };
-            let mut inquiry = investigate(Inquiry::new(options.clone()), &mut target).expect("it answers");
+            let inquiry = investigate(Inquiry::new(options.clone()), &mut target).expect("it answers");
             assert_eq!(inquiry.verdict().verdict, Known::Unknown, "{name}");
-            let found = contradict(&mut inquiry, &mut target, 1500).expect("it answers");
-            let observed = inquiry.observed().iter().chain(inquiry.observed_for_counterexample());
             let mut bytes = Vec::new();
-            record::write(&mut bytes, "it", None, observed).expect("memory");
+            record::write(&mut bytes, "it", None, inquiry.observed()).expect("memory");
             let recording = record::read(&mut bytes.as_slice()).expect("it was recorded");
             let again = Inquiry::replay(options, recording.observed);
-            let found_again = contradict_again(&again);
-            assert_eq!(found_again, found, "{name}, {flushes}");
-            assert_eq!(
-                told(&again, found_again.as_ref()),
-                told(&inquiry, found.as_ref()),
-                "{name}, {flushes}"
-            );
-            confirmed += u32::from(found.is_some_and(|found| found.confirmed));
+            assert_eq!(told(&again), told(&inquiry), "{name}, {flushes}");
         }
     }
-    // It was worth asking.
-    assert!(confirmed > 0, "none of 4 confirmed");
 }
 
 /// Without a fresh script nothing is certain.

@@ -80,7 +80,7 @@ fn what_keeps_nothing_is_no_cache() {
     for name in ["mount x", "pagecache"] {
         let mut target = Nothing { timed: true, random: Random::new(5) };
         let inquiry = investigate(Inquiry::new(expectations(name)), &mut target).expect("it answers");
-        let (verdict, report) = (inquiry.verdict(), Report::of(name, None, &inquiry, None));
+        let (verdict, report) = (inquiry.verdict(), Report::of(name, None, &inquiry));
         assert_eq!((verdict.verdict, verdict.family.as_str()), (Known::Unknown, ""), "{verdict:?}");
         assert_eq!(
             (report.measured.as_ref(), report.text().as_str()),

@@ -22,7 +22,7 @@ impl Inquiry {
     }
 
     /// Accesses that may still be made, whatever the best fit says (Q1).
-    pub fn firmly_left(&self) -> usize {
+    fn firmly_left(&self) -> usize {
         let accesses = self.evidence.len();
         if self.budget.get().0 != accesses {
             let noise = self.calibration.noise;
