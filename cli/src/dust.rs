@@ -7,20 +7,17 @@ mod targets;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use pantler_control::{ControlError, Size};
+use pantler_control::Size;
 use pantler_dust::targets::{Stop, expectations};
-use pantler_dust::{Inquiry, Report, Script, investigate_watching, record};
+use pantler_dust::{Inquiry, Report, Script, investigate_watching};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
-use std::fs::File;
-use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::failure::Usage;
 use crate::output;
-use crate::written::Written;
 use progress::Progress;
 
 /// What stands where nothing was asked for.
@@ -78,14 +75,8 @@ pub struct Dust {
     /// Seed of everything that is random [default: 1]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
-    /// Write what was done and observed to this file
-    #[arg(long, value_name = "FILE")]
-    pub record: Option<PathBuf>,
-    /// Analyse what was recorded before, without a target
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "record", "paper"])]
-    pub replay: Option<PathBuf>,
     /// Draw figures 3 to 10 of the paper, by Dust's own patterns over simulated caches
-    #[arg(long, conflicts_with_all = ["target", "record"])]
+    #[arg(long, conflicts_with = "target")]
     pub paper: bool,
 }
 
@@ -106,48 +97,16 @@ pub fn dust(words: &Dust) -> Result<()> {
     if words.paper {
         return paper::paper(words);
     }
-    // Before the target is asked: what was found out is not lost to a name that cannot be written.
-    let recording = words.record.as_deref().map(Written::create).transpose()?;
-    let stop = Stop::default();
-    let found = match (&words.replay, &words.target) {
-        (Some(path), _) => replayed(path)?,
-        (None, Some(name)) => asked(words, name, &stop)?,
-        (None, None) => {
-            // An error is one line: the list comes before it.
-            eprintln!("{TARGETS}\n");
-            return Err(Usage("expected a target, such as pantler dust policy:2q".into()).into());
-        }
+    let Some(target) = &words.target else {
+        // An error is one line: the list comes before it.
+        eprintln!("{TARGETS}\n");
+        return Err(Usage("expected a target, such as pantler dust policy:2q".into()).into());
     };
-    if let Some(recording) = recording {
-        let observed = found.inquiry.observed();
-        recording.fill(|file| Ok(record::write(file, &found.name, found.block_bytes, observed)?))?;
-    }
-    let report = stop.heeding(move || found.report()).map_err(targets::refused)?;
+    let report = asked(words, target, &Stop::default())?;
     if words.json { output::json("dust", &report) } else { output::text(&report.text()) }
 }
 
-struct Found {
-    /// The target's.
-    name: String,
-    block_bytes: Option<u64>,
-    inquiry: Inquiry,
-}
-
-impl Found {
-    fn report(self) -> Report {
-        Report::of(&self.name, self.block_bytes, &self.inquiry)
-    }
-}
-
-fn replayed(path: &Path) -> Result<Found> {
-    let file = File::open(path).with_context(|| format!("recording {}", path.display()))?;
-    let recording = record::read(&mut BufReader::new(file))
-        .map_err(|error| ControlError::invalid(format!("recording {}: {error}", path.display())))?;
-    let inquiry = Inquiry::replay(expectations(&recording.target), recording.observed);
-    Ok(Found { name: recording.target, block_bytes: recording.block_bytes, inquiry })
-}
-
-fn asked(words: &Dust, target: &str, stop: &Stop) -> Result<Found> {
+fn asked(words: &Dust, target: &str, stop: &Stop) -> Result<Report> {
     // Files and keys that a target made have to go with it.
     // A simulated cache leaves nothing, and a second Ctrl-C shall not wait: the next run sweeps.
     let again = Arc::new(AtomicBool::new(false));
@@ -168,5 +127,6 @@ fn asked(words: &Dust, target: &str, stop: &Stop) -> Result<Found> {
     let mut watch = |inquiry: &Inquiry, script: &Script| progress.step(inquiry, script);
     let inquiry = investigate_watching(Inquiry::new(options), target.as_mut(), stop, &mut watch)
         .map_err(targets::refused)?;
-    Ok(Found { name, block_bytes: target.block_bytes(), inquiry })
+    let block_bytes = target.block_bytes();
+    stop.heeding(move || Report::of(&name, block_bytes, &inquiry)).map_err(targets::refused)
 }

@@ -34,7 +34,6 @@ mod tier;
 mod trace;
 mod values;
 mod web;
-mod written;
 
 use args::{Arguments, Command};
 

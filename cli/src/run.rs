@@ -12,6 +12,8 @@ use pantler_steer::{HitWatch, Steer, SteerOptions};
 use pantler_steward::Allocation;
 use rustix::process::{getpid, set_child_subreaper};
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
@@ -29,7 +31,6 @@ use crate::stage::Staged;
 use crate::steering::control_error;
 use crate::summary;
 use crate::values;
-use crate::written::Written;
 
 /// Run a program and its children as one owner.
 ///
@@ -125,10 +126,10 @@ pub fn run(arguments: &Run) -> Result<u8> {
     }
     // Refused now rather than after hours; what is in the file stays until there is something to
     // write.
-    let report = arguments.report.as_deref().map(|path| open_report(path, &identity)).transpose()?;
+    let report = arguments.report.as_deref().map(|path| ReportFile::open(path, &identity)).transpose()?;
     let report = match (&steered, report) {
         // Nothing will be counted: what an earlier run wrote must not pass for it.
-        (None, Some(report)) => report.fill(|_| Ok(())).map(|()| None)?,
+        (None, Some(report)) => report.fill("").map(|()| None)?,
         (_, report) => report,
     };
     let status = execute(arguments, &identity, &relay, steered.as_ref());
@@ -145,7 +146,7 @@ pub fn run(arguments: &Run) -> Result<u8> {
         }
         if let Some(report) = report {
             let line = output::to_json("stat", &steer.stat())?;
-            report.fill(|file| Ok(file.write_all(line.as_bytes())?))?;
+            report.fill(&line)?;
         }
         steer.stop().map_err(control_error)?;
     }
@@ -287,10 +288,26 @@ fn execute(arguments: &Run, identity: &Identity, relay: &Relay, steered: Option<
     children::wait_for(staged.go()?)
 }
 
-fn open_report(path: &Path, identity: &Identity) -> Result<Written> {
-    let refuse = |error| format!("report {path:?}: expected a file that can be written, {error}");
-    let file = identity.open_to_write(path).map_err(|error| ControlError::invalid(refuse(error)))?;
-    Ok(Written::over(path, file))
+/// A file for a report, which keeps what it holds until there is one.
+struct ReportFile<'a> {
+    path: &'a Path,
+    file: File,
+}
+
+impl<'a> ReportFile<'a> {
+    fn open(path: &'a Path, identity: &Identity) -> Result<Self> {
+        let refuse = |error| format!("report {path:?}: expected a file that can be written, {error}");
+        let file = identity.open_to_write(path).map_err(|error| ControlError::invalid(refuse(error)))?;
+        Ok(Self { path, file })
+    }
+
+    fn fill(mut self, text: &str) -> Result<()> {
+        // Pipes and terminals have no length.
+        let is_file = |file: &File| Ok(file.metadata()?.is_file());
+        let emptied = is_file(&self.file).and_then(|is| if is { self.file.set_len(0) } else { Ok(()) });
+        let filled = emptied.and_then(|()| self.file.write_all(text.as_bytes()));
+        filled.with_context(|| format!("cannot write {}", self.path.display()))
+    }
 }
 
 #[cfg(test)]

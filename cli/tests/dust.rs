@@ -26,10 +26,10 @@ fn json(folder: &Path, words: &[&str]) -> serde_json::Value {
 }
 
 #[test]
-fn a_simulated_cache_is_named_recorded_and_replayed() {
+fn a_simulated_cache_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let words = ["dust", "policy:2q:in=0.35", "--size", "120", "--noise", "0.02", "--seed", "7"];
-    let found = json(folder.path(), &[&words[..], &["--record", "it.record"]].concat());
+    let found = json(folder.path(), &words);
     assert_eq!((found["version"].as_u64(), found["kind"].as_str()), (Some(1), Some("dust")));
     assert_eq!((found["family"].as_str(), found["verdict"].as_str()), (Some("2q"), Some("known")), "{found}");
     let capacity = found["capacity"].as_u64().unwrap();
@@ -38,9 +38,7 @@ fn a_simulated_cache_is_named_recorded_and_replayed() {
     assert!(between("interval", 1) >= 120.0 && found["certainty"].as_f64().unwrap() > 0.9, "{found}");
     assert!(found["accesses"].as_u64().unwrap() <= 30 * 120, "{found}");
     assert!((0.33..=0.37).contains(&found["parameters"]["in"].as_f64().unwrap()), "{found}");
-    let again = json(folder.path(), &["dust", "--replay", "it.record"]);
-    assert_eq!(again, found);
-    let text = ok(folder.path(), &["dust", "--replay", "it.record"]);
+    let text = ok(folder.path(), &words);
     assert!(text.starts_with("2q:in=") && text.contains("% certain"), "{text}");
     assert!(text.contains(" blocks  verified on a fresh trace"), "{text}");
 }
@@ -85,7 +83,6 @@ fn options_that_mean_nothing_are_refused() {
             "mount",
             &["--size", "--noise", "--scratch", "--origin", "--value-bytes", "--anyway"],
         ),
-        (&["--replay", "none"], "--replay", &values.iter().map(|(option, _)| *option).collect::<Vec<_>>()),
         (&["--paper"], "--paper", &["--size", "--noise", "--scratch", "--room", "--origin", "--anyway"]),
     ] {
         for (option, value) in values.iter().filter(|(option, _)| refused.contains(option)) {
@@ -110,21 +107,6 @@ fn options_that_mean_nothing_are_refused() {
 #[test]
 fn nonsense_is_refused_in_a_line() {
     let folder = tempfile::tempdir().unwrap();
-    let head = r#"{"version":1,"kind":"dust-record","target":"policy:lru","traces":2}"#;
-    let trace = |accesses: &str, said: &str| {
-        format!(r#"{{"pattern":"a","cold":true,"accesses":[{accesses}],"probes":[],"said":"{said}"}}"#)
-    };
-    let [sleep, some] = [trace("", ""), trace("0,0", "01")];
-    for (name, text) in [
-        ("broken", "{".into()),
-        ("empty", String::new()),
-        ("head", head.replace(",\"traces\":2", "")),
-        ("sleeps", format!("{head}\n{sleep}\n{sleep}\n")),
-        ("cut", format!("{head}\n{some}\n")),
-        ("torn", format!("{head}\n{}", &some[..some.len() / 2])),
-    ] {
-        fs::write(folder.path().join(name), text).unwrap();
-    }
     for (words, expected) in [
         (&["dust"][..], "expected a target"),
         (&["dust", "nfs"], "expected pagecache, mount"),
@@ -134,27 +116,11 @@ fn nonsense_is_refused_in_a_line() {
         (&["dust", "policy:opt"], "future"),
         (&["dust", "redis://a/b"], "expected redis://HOST"),
         (&["dust", "mount", ".", "--room", "much"], "expected a positive number of bytes"),
-        (&["dust", "--replay", "broken"], "line 1"),
-        (&["dust", "--replay", "empty"], "line 1: nothing was observed"),
-        (&["dust", "--replay", "head"], "line 1: nothing was observed"),
-        (&["dust", "--replay", "sleeps"], "line 3: nothing was observed"),
-        (&["dust", "--replay", "cut"], "line 3: the recording ends before its last trace"),
-        (&["dust", "--replay", "torn"], "line 2"),
     ] {
         let output = pantler(folder.path(), words);
         let err = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{words:?}: {err}");
         assert!(err.contains(expected) && output.stdout.is_empty(), "{words:?}: {err}");
-    }
-    // A refused command leaves recordings from before, and makes no empty one.
-    for words in [&["dust"][..], &["dust", "policy:nobody"], &["dust", "redis://127.0.0.1:1"]] {
-        fs::write(folder.path().join("old.record"), "kept").unwrap();
-        for name in ["old.record", "new.record"] {
-            let output = pantler(folder.path(), &[words, &["--record", name]].concat());
-            assert!(!output.status.success(), "{words:?}");
-        }
-        assert_eq!(fs::read_to_string(folder.path().join("old.record")).unwrap(), "kept", "{words:?}");
-        assert!(!folder.path().join("new.record").exists(), "{words:?}");
     }
     // Without a target the list is shown, a line each.
     let err = String::from_utf8_lossy(&pantler(folder.path(), &["dust"]).stderr).into_owned();

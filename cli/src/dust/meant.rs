@@ -14,7 +14,6 @@ const MEMCACHED: &str = "memcached://";
 const HTTP: &str = "http://";
 const POLICY: &str = "policy:";
 const PAPER: &str = "--paper";
-const REPLAY: &str = "--replay";
 
 /// Refuses the first option that means nothing to the target. An unknown target is refused
 /// elsewhere.
@@ -28,7 +27,6 @@ pub fn refuse_meaningless(words: &Dust) -> Result<()> {
         ("--origin", words.origin.is_some(), &[HTTP]),
         ("--value-bytes", words.value_bytes.is_some(), &[REDIS, MEMCACHED, HTTP]),
         ("--anyway", words.anyway, &[REDIS, MEMCACHED]),
-        // Scripts of every target are drawn from it; those of a recording are as they are.
         ("--seed", words.seed.is_some(), &[PAGE_CACHE, MOUNT, REDIS, MEMCACHED, HTTP, POLICY, PAPER]),
     ];
     let meaningless = options.iter().find(|(_, given, targets)| *given && !targets.contains(&asked));
@@ -38,9 +36,6 @@ pub fn refuse_meaningless(words: &Dust) -> Result<()> {
 }
 
 fn asked(words: &Dust) -> Option<&'static str> {
-    if words.replay.is_some() {
-        return Some(REPLAY);
-    }
     if words.paper {
         return Some(PAPER);
     }

@@ -21,7 +21,6 @@
 
 pub mod infer;
 pub mod paper;
-pub mod record;
 pub mod report;
 mod stop;
 pub mod targets;

@@ -66,7 +66,7 @@ const DOUBT: f64 = 1e-4;
 /// Part of the screening that is run again for hypotheses that draw, as a multiple of the capacity.
 const REPETITION: u32 = 5;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     LookingAhead,
     Growing,
@@ -76,21 +76,6 @@ enum Stage {
     Repeating,
     Verifying,
     Done,
-}
-
-impl Stage {
-    /// In which a script was observed.
-    fn of(script: &Script) -> Self {
-        match &*script.pattern {
-            AHEAD_NAME => Self::LookingAhead,
-            GROWTH_NAME => Self::Growing,
-            RETURN_NAME => Self::Returning,
-            SCREENING_NAME => Self::Screening,
-            REPETITION_NAME => Self::Repeating,
-            VERIFICATION_NAME => Self::Verifying,
-            _ => Self::Discriminating,
-        }
-    }
 }
 
 /// A script and what the target said to it.
@@ -116,8 +101,6 @@ pub struct Inquiry {
     /// The fresh script, and what was to be verified by it.
     verification: Option<Verification>,
     ranked_again: bool,
-    /// Whether scripts were chosen here: then what was not verified is unknown.
-    asks: bool,
     /// Accesses so far, and those that may be made in all, once that was needed.
     budget: Cell<(usize, usize)>,
     /// Without flushes: where the blocks of the present scripts begin, and where new ones would.
@@ -139,7 +122,6 @@ impl Inquiry {
             fits: Vec::new(),
             verification: None,
             ranked_again: false,
-            asks: true,
             budget: Cell::new((0, 0)),
             base: 0,
             used: 0,
@@ -237,36 +219,6 @@ impl Inquiry {
         }
     }
 
-    /// The same analysis of what was observed before: step by step as it was the first time, if it
-    /// was an inquiry, else all at once.
-    pub fn replay(options: Options, observed: Vec<Observed>) -> Self {
-        let mut inquiry = Self::new(options);
-        let staged = observed.first().is_some_and(|first| Stage::of(&first.script) < Stage::Screening);
-        inquiry.asks = staged;
-        let mut unseen = false;
-        for Observed { script, readings } in observed {
-            inquiry.stage = Stage::of(&script);
-            if (Stage::Growing..Stage::Screening).contains(&inquiry.stage) {
-                inquiry.microbenchmark.follow(&script, &inquiry.options);
-            }
-            // Nothing follows from growth before there is more.
-            unseen = !staged || inquiry.stage <= Stage::Growing;
-            if unseen {
-                inquiry.record.push(Observed { script, readings });
-            } else {
-                inquiry.observe(script, readings);
-            }
-        }
-        if unseen {
-            inquiry.look();
-        }
-        if !staged {
-            inquiry.screen();
-        }
-        inquiry.stage = Stage::Done;
-        inquiry
-    }
-
     /// What follows from everything observed so far.
     pub fn verdict(&self) -> Verdict {
         let check = Check::of(&self.evidence, &self.calibration, &self.fits, self.repeated());
@@ -279,10 +231,7 @@ impl Inquiry {
             self.mismatch_fresh(),
             self.doubt(),
         );
-        // A recording of something else than an inquiry may have seen next to nothing.
-        let enough = (SCREENING * verdict.capacity.max(CAPACITY_MIN)) as usize;
-        let verified = if self.asks { self.is_verified() } else { self.evidence.len() >= enough };
-        if verified { verdict } else { verdict.unverified() }
+        if self.is_verified() { verdict } else { verdict.unverified() }
     }
 
     /// What is doubtful whatever fits best, or because of what contradicts the best fit.

@@ -11,12 +11,10 @@
 //!
 //! Simulate and match (rule D1) works on a cache in use, so a probe is an access like any other.
 
-use serde::{Deserialize, Serialize};
-
 use super::random::Random;
 
 /// Accesses with a name.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Script {
     /// What the script is good for: the name of its pattern.
     pub pattern: String,

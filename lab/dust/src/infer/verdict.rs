@@ -204,3 +204,30 @@ fn parameters(fit: &Fit) -> Vec<(String, f64)> {
         .map(|(key, value)| (key.into(), (value * 1e4).round() / 1e4))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::family::Family;
+    use super::super::hypothesis::Hypothesis;
+    use super::super::script::Script;
+    use super::*;
+
+    /// However often it is read.
+    #[test]
+    fn what_was_never_full_is_unknown() {
+        let mut script = Script::cold("");
+        script.scan((0..2000).map(|at| at % 20));
+        let odds: Vec<f32> = (0..2000).map(|at| if at < 20 { -12.0 } else { 12.0 }).collect();
+        let mut evidence = Evidence::default();
+        evidence.add(&script, &odds);
+        let calibration = Calibration::of(&evidence, None);
+        let lru = Family::all().iter().find(|family| family.name == "lru").expect("a family");
+        let ledger = Ledger::new(&evidence, calibration.sides);
+        let fits = [Fit::of(Hypothesis::new(lru, Vec::new(), 20), &ledger, 1)];
+        let check = Check::of(&evidence, &calibration, &fits, None);
+        assert!(check.is_some_and(|check| check.passes(false, 0.0)), "{check:?}");
+        let terms = Terms { slack: 0.0, exact: true, shared: false };
+        let verdict = Verdict::of(&evidence, &calibration, &fits, check, terms, None, None);
+        assert_eq!((verdict.verdict, verdict.certainty), (Known::Unknown, 0.0), "{verdict:?}");
+    }
+}

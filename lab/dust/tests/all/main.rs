@@ -16,7 +16,6 @@ mod nuisances;
 mod off_grid;
 mod patterns;
 mod proxies;
-mod replay;
 mod servers;
 mod tiny;
 mod trials;

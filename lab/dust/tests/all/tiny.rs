@@ -3,9 +3,7 @@
 use crate::caches::{Trial, alike, leaves};
 use pantler_dust::infer::random::Random;
 use pantler_dust::targets::expectations;
-use pantler_dust::{
-    Inquiry, Known, Observed, Options, Reading, Report, Script, Target, TargetError, investigate,
-};
+use pantler_dust::{Inquiry, Known, Options, Reading, Report, Script, Target, TargetError, investigate};
 
 const SIZES: [u32; 5] = [1, 2, 3, 5, 8];
 /// Accesses at most: somewhat more than thirty for each of eight blocks.
@@ -87,24 +85,4 @@ fn what_keeps_nothing_is_no_cache() {
             (None, "unknown: no cache could be seen\n")
         );
     }
-}
-
-/// A recording that tells nothing names no policy.
-#[test]
-fn what_was_never_full_or_hardly_asked_is_unknown() {
-    for accesses in [&[0][..], &[1, 2], &[0, 0, 0], &[u32::MAX, 0, u32::MAX], &[0, 1, 2, 3, 0, 1, 2, 3]] {
-        let mut script = Script::cold("recorded");
-        script.scan(accesses.iter().copied());
-        let mut seen = std::collections::HashSet::new();
-        let readings = accesses.iter().map(|block| Reading::Said { hit: !seen.insert(block) }).collect();
-        let inquiry = Inquiry::replay(Options::default(), vec![Observed { script, readings }]);
-        let verdict = inquiry.verdict();
-        assert_eq!((verdict.verdict, verdict.certainty), (Known::Unknown, 0.0), "{accesses:?}: {verdict:?}");
-    }
-    // However often it is read.
-    let mut script = Script::cold("recorded");
-    script.scan((0..2000).map(|at| at % 20));
-    let readings = (0..2000).map(|at| Reading::Said { hit: at >= 20 }).collect();
-    let verdict = Inquiry::replay(Options::default(), vec![Observed { script, readings }]).verdict();
-    assert_eq!((verdict.verdict, verdict.certainty), (Known::Unknown, 0.0), "{verdict:?}");
 }

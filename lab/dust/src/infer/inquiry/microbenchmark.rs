@@ -65,11 +65,6 @@ impl Microbenchmark {
         self.collapse
     }
 
-    /// Goes on where a recording does.
-    pub fn follow(&mut self, script: &Script, options: &Options) {
-        self.filled = script.blocks().min(options.blocks_max);
-    }
-
     pub fn grow(&mut self, random: &mut Random) -> Script {
         let first = self.filled == 0;
         let mut script = if first { Script::cold(GROWTH_NAME) } else { Script::warm(GROWTH_NAME) };
