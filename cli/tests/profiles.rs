@@ -442,7 +442,8 @@ fn postgresql_needs_its_indexes_before_its_tables() {
         as_games(&stop);
         told.printed(&plain);
         told.holds(1, "lru");
-        told.holds(0, "lru");
+        // Tables leave first, on a busy machine all of them.
+        told.knows(0, "lru");
         told.explains("data/global/1260", 1, "lru");
         let paths = fs::read_to_string(home.join("paths")).unwrap();
         let paths: Vec<&str> = paths.lines().collect();
