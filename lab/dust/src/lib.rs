@@ -16,6 +16,9 @@
 //!
 //! [`infer`] is pure: it performs no I/O, reads no clock, and draws only from seeds that are passed
 //! in. I/O is in [`targets`].
+//!
+//! Why so: docs/decisions/0093-dust-says-what-is-read.md,
+//! docs/decisions/0104-parts-of-dust-and-mounts-that-nothing-needed.md.
 
 #![forbid(unsafe_code)]
 
