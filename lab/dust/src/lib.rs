@@ -18,7 +18,7 @@
 //! in. I/O is in [`targets`].
 //!
 //! Why so: docs/decisions/0093-dust-says-what-is-read.md,
-//! docs/decisions/0104-parts-of-dust-and-mounts-that-nothing-needed.md.
+//! docs/decisions/0104-what-dust-answers-with.md.
 
 #![forbid(unsafe_code)]
 
