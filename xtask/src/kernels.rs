@@ -45,8 +45,9 @@ pub fn kernels(names: &[&str]) -> Result<()> {
         bail!("file systems of guests are made as root: run it with sudo");
     }
     packages::ensure(PACKAGES)?;
-    shell::run(&["cargo", "build", "--package", "pantler-cli"])?;
-    try_command(Path::new("target/debug/pantler"), names)
+    // What users run: a scope's limit counts the command's memory, and a debug build's is larger.
+    shell::run(&["cargo", "build", "--release", "--package", "pantler-cli"])?;
+    try_command(Path::new("target/release/pantler"), names)
 }
 
 /// As [`kernels`], with a command that is built.

@@ -1,7 +1,8 @@
 # What a guest tries. A line `result NAME VALUE` is a result; all else is there for people.
 export PATH=/job:$PATH
 cd /root || exit 1
-mount --bind /job/modules/lib/modules /lib/modules 2>/dev/null || { mkdir -p /lib/modules; mount --bind /job/modules/lib/modules /lib/modules; }
+mkdir -p /lib/modules
+mount --bind /job/modules/lib/modules /lib/modules
 modprobe -q fuse
 
 result() { echo "result $1 $2"; }
