@@ -132,6 +132,9 @@ fn measure(folder: &Path, interrupt: &Interrupt) -> Result<()> {
             }
         }
     }
+    if let Some(trace) = trace.as_ref().filter(|_| !report.is_impossible(Kind::Steer)) {
+        report.set_model(scene.modelled_read_bytes(trace)?);
+    }
     print!("{}", report.table());
     let path = folder.with_file_name("demo.json");
     fs::write(&path, report.json()).with_context(|| format!("cannot write {}", path.display()))?;

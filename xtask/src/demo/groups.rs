@@ -1,4 +1,4 @@
-//! The control group of one run, with the budget as its hard limit and perhaps a slow disk.
+//! The control group of one run, with a hard limit and perhaps a slow disk.
 
 use anyhow::{Context, Result};
 use pantler_kernel::group::mounts::Places;
@@ -12,17 +12,21 @@ pub struct Group {
 }
 
 impl Group {
-    /// Makes a group with a hard limit, and throttles the device if asked to.
-    pub fn new(name: &str, limit_bytes: u64, throttle: Option<Throttle>) -> Result<Group> {
+    /// Makes a group, and throttles the device if asked to.
+    pub fn new(name: &str, throttle: Option<Throttle>) -> Result<Group> {
         // A name that tells its process: what a killed demo leaves is cleaned by the next start of
         // any run.
         let name = pantler_kernel::names::run_name(name);
         let group = Group { inner: group::create(&name, false).context("cannot make a control group")? };
-        group.inner.hard_limit(Some(limit_bytes))?;
         if let Some(throttle) = throttle {
             group.inner.throttle(throttle)?;
         }
         Ok(group)
+    }
+
+    /// From now on the group has at most so much memory.
+    pub fn limit(&self, bytes: u64) -> Result<()> {
+        Ok(self.inner.hard_limit(Some(bytes))?)
     }
 
     /// Files into which a process writes `0` to enter.

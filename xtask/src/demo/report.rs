@@ -33,6 +33,7 @@ pub struct Report {
     /// Bytes the queries ask for.
     referenced_bytes: u64,
     ideal_read_bytes: Option<u64>,
+    model_read_bytes: Option<u64>,
     rows: Vec<Row>,
     failures: Vec<(Kind, String)>,
 }
@@ -45,6 +46,7 @@ impl Report {
             database_bytes,
             referenced_bytes: trace.map_or(scans, Trace::referenced_bytes),
             ideal_read_bytes: trace.map(|trace| trace.ideal_read_bytes(budget_bytes)),
+            model_read_bytes: None,
             rows: Vec::new(),
             failures: Vec::new(),
         }
@@ -52,6 +54,17 @@ impl Report {
 
     pub fn add(&mut self, row: Row) {
         self.rows.push(row);
+    }
+
+    /// What the model of a steered run reads.
+    pub fn set_model(&mut self, read_bytes: u64) {
+        self.model_read_bytes = Some(read_bytes);
+    }
+
+    /// Rows that are computed, not run: name and bytes read.
+    fn computed(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let rows = [("model", self.model_read_bytes), ("ideal", self.ideal_read_bytes)];
+        rows.into_iter().filter_map(|(name, read)| Some((name, read?)))
     }
 
     /// A kind that cannot run here; why is part of the report.
@@ -109,9 +122,9 @@ impl Report {
                 );
                 self.line(&mut text, disk, &kind.to_string(), m.device_read_bytes, kernel, &times);
             }
-            if let Some(read) = self.ideal_read_bytes {
+            for (name, read) in self.computed() {
                 let times = format!("{:>9}  {:>9}  {:>7.1}", "-", "-", self.budget_bytes as f64 / 1e6);
-                self.line(&mut text, disk, "ideal", read, kernel, &times);
+                self.line(&mut text, disk, name, read, kernel, &times);
             }
         }
         for (kind, why) in &self.failures {
@@ -121,7 +134,8 @@ impl Report {
             "\nEvery run has the budget as hard limit of its control group, program and daemon included.\n\
              Reads are that group's; saved is against the kernel alone.\n\
              elapsed is from the first query to the last; command includes setting up and tearing down steering.\n\
-             ideal: MIN on the recorded references, with the whole budget for blocks.\n",
+             model: the engine of a steered run over a model of the kernel, on the recorded references.\n\
+             ideal: MIN on the same, with the whole budget for blocks.\n",
         );
         text
     }
@@ -156,12 +170,11 @@ impl Report {
                     }));
                 }
             }
-            if let Some(read) = self.ideal_read_bytes {
+            for (name, read) in self.computed() {
                 runs.push(json!({
-                    "name": "ideal",
+                    "name": name,
                     "disk": disk.to_string(),
                     "device_read_bytes": read,
-                    // Computed, not run.
                     "elapsed_s": Value::Null,
                     "hit_ratio": self.hit_ratio(read),
                     "memory_peak_bytes": self.budget_bytes,
@@ -183,9 +196,14 @@ impl Report {
             let time = |kind| Some(self.medians(kind, disk)?.elapsed_s);
             Some(100.0 * (1.0 - time(Kind::Steer)? / time(Kind::Kernel)?))
         };
+        let agree = || {
+            let run = self.medians(Kind::Steer, Disk::Raw)?.device_read_bytes as f64;
+            Some(100.0 - 100.0 * (self.model_read_bytes? as f64 / run - 1.0).abs())
+        };
         let promises = [
             ("steered reads below the kernel's, %", saved(Kind::Steer, Kind::Kernel), 45.0),
             ("mount's reads below its own global LRU, %", saved(Kind::Mount, Kind::MountLru), 50.0),
+            ("reads of the steered run and of its model agree, %", agree(), 97.0),
             ("steered faster on the raw disk, %", faster(Disk::Raw), 0.0),
             ("steered faster on the throttled disk, %", faster(Disk::Throttled), 25.0),
         ];

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 use pantler_kernel::group::Throttle;
 use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
 use std::cell::OnceCell;
 use std::fmt;
 use std::fs;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 use super::Interrupt;
 use super::groups::Group;
 use super::source::Source;
+use super::trace::Trace;
 
 /// An ordinary cloud volume.
 const SLOW: (u64, u64) = (3000, 125_000_000);
@@ -128,13 +130,16 @@ impl Scene {
             reads_per_s: SLOW.0,
             read_bytes_per_s: SLOW.1,
         });
-        let group = Group::new(&format!("demo {kind}"), self.budget_bytes, throttle)?;
+        let group = Group::new(&format!("demo {kind}"), throttle)?;
         self.drop_database()?;
         let mount = match kind {
             Kind::MountLru => Some(self.mount(&group, "global-lru")?),
             Kind::Mount => Some(self.mount(&group, "lru-sp")?),
             Kind::Kernel | Kind::Steer => None,
         };
+        // After the mount: it refuses a limit that leaves its host less than 24 MiB, which is for
+        // hosts with more threads that run for longer.
+        group.limit(self.budget_bytes)?;
         let result = self.folder.join("result");
         let answers = self.folder.join(format!("answers-{kind}"));
         let _ = fs::remove_file(&result);
@@ -167,6 +172,28 @@ impl Scene {
         Ok(measured)
     }
 
+    /// What the model of a steered run reads of the recorded references: the same engine over a
+    /// model of the kernel, with as many blocks as the last steered run had.
+    pub fn modelled_read_bytes(&self, trace: &Trace) -> Result<u64> {
+        let report = fs::read_to_string(self.steer_report()).context("the steered run left no report")?;
+        let report: Value = serde_json::from_str(report.lines().next().unwrap_or_default())?;
+        let blocks = report["body"]["capacity_blocks"].as_u64().context("the report names no capacity")?;
+        let references = self.folder.join("references.csv");
+        fs::write(&references, trace.csv()).context("cannot write the references")?;
+        let mut command = Command::new(&self.pantler);
+        command.args(["sim", "--body", "steer", "--policy", "mru", "--json", "--size", &blocks.to_string()]);
+        let output = command.arg(&references).output().context("cannot start the simulator")?;
+        if !output.status.success() {
+            bail!("the simulator: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        let record: Value = serde_json::from_slice(&output.stdout)?;
+        Ok(record["device_reads"].as_u64().context("the simulator counts no reads")? * 4096)
+    }
+
+    fn steer_report(&self) -> PathBuf {
+        self.folder.join("steer.json")
+    }
+
     /// A command that starts inside the group; `words` go before the program.
     fn inside(&self, group: &Group, words: Vec<String>) -> Command {
         let doors: Vec<String> = group.doors().iter().map(|door| door.display().to_string()).collect();
@@ -183,11 +210,22 @@ impl Scene {
     fn steering(&self, kind: Kind) -> Vec<String> {
         let pantler = self.pantler.display().to_string();
         let budget = self.budget_bytes.to_string();
+        let report = self.steer_report().display().to_string();
         let words: &[&str] = match kind {
             Kind::Kernel => return Vec::new(),
-            Kind::Steer => {
-                &[&pantler, "run", "--memory", &budget, "--total", &budget, "--profile", "cscope", "--"]
-            }
+            Kind::Steer => &[
+                &pantler,
+                "run",
+                "--memory",
+                &budget,
+                "--total",
+                &budget,
+                "--report",
+                &report,
+                "--profile",
+                "cscope",
+                "--",
+            ],
             // On a mount the run is one owner too. The profile is the same; global LRU has no use
             // for it.
             Kind::MountLru | Kind::Mount => &[&pantler, "run", "--profile", "cscope", "--"],

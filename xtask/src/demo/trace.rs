@@ -24,6 +24,12 @@ impl Trace {
         self.references.len() as u64 * 4096
     }
 
+    /// As lines that the simulator reads.
+    pub fn csv(&self) -> String {
+        let lines = self.references.iter().map(|block| format!("database,{block}\n"));
+        std::iter::once("file,block\n".to_owned()).chain(lines).collect()
+    }
+
     /// Bytes that MIN, which knows the future, reads with this much memory.
     pub fn ideal_read_bytes(&self, budget_bytes: u64) -> u64 {
         let frames = usize::try_from(budget_bytes / 4096).unwrap_or(usize::MAX);
