@@ -23,7 +23,8 @@ const HEAD_BYTES_MAX: u64 = 1 << 20;
 /// Serve static files, what is cached first.
 ///
 /// HTTP/1.1, with ranges and conditions; TLS, HTTP/2, compression and a log of requests are
-/// for a proxy in front. Requests for what is cached do not wait behind those for what must be read from the disk.
+/// for a proxy in front. Requests for what is cached do not wait behind those for what must be read
+/// from the disk.
 /// Ends on SIGINT and SIGTERM, after what it is sending.
 #[derive(Debug, Args)]
 pub struct Web {

@@ -322,7 +322,7 @@ mod tests {
             (format!("[policies]\n0 = \"mru\"\n{rule}priority = 3\ndone-with = true\n"), true),
             (format!("{rule}priority = -2\n"), true),
             ("[[file]]\nglob = \"other\"\npriority = 3\ndone-with = true\n".into(), true),
-            // The owner has all priorities that it may have: the priority is refused, done-with counts.
+            // An owner may have no more priorities: the priority is refused, done-with counts.
             (format!("[policies]\n{full}{rule}priority = 100\ndone-with = true\n"), true),
             (format!("[policies]\n{over}{rule}priority = 3\n"), false),
         ] {

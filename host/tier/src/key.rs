@@ -23,7 +23,7 @@ pub const PREFIX: &str = "pantler:";
 /// Number of this way to make keys.
 const MADE: &str = "1";
 
-/// One version of one file, with the size of its blocks: a hash of 16 bytes, and the size behind it.
+/// One version of one file, with the size of its blocks: a hash of 16 bytes, and then the size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Stem(pub(crate) Version);
 

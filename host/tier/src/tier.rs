@@ -66,8 +66,8 @@ pub const NEWS_MAX: usize = 65_536;
 ///
 /// T1  What a tier returns under a key was given to it under that key: envelopes are checked, and
 ///     what fails is absent.
-/// T2  A tier may lose anything at any time. After an error it is broken, and which of the blocks it
-///     has, or has handed out before, is unknown.
+/// T2  A tier may lose anything at any time. After an error it is broken, and which of the blocks
+///     it has, or has handed out before, is unknown.
 pub trait Tier: Send + Sync {
     /// Name for people and logs. Without secrets.
     fn name(&self) -> &str;

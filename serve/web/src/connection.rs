@@ -18,8 +18,8 @@ use crate::options::Limits;
 use crate::pulse::{Pulse, Verdict};
 use crate::stream::Stream;
 
-/// How connections are spoken to: shared by all of them. While as many bytes as a head may have wait
-/// to be sent on a connection, it gets no further piece of its answer.
+/// How connections are spoken to: shared by all of them. While as many bytes as a head may have
+/// wait to be sent on a connection, it gets no further piece of its answer.
 pub fn builder(limits: &Limits) -> Builder {
     let mut builder = Builder::new();
     // A head has at most hyper's 100 fields: to say so costs an allocation for each request.

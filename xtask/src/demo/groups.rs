@@ -24,7 +24,7 @@ impl Group {
         Ok(group)
     }
 
-    /// From now on the group has at most so much memory.
+    /// From now on the group has at most this much memory.
     pub fn limit(&self, bytes: u64) -> Result<()> {
         Ok(self.inner.hard_limit(Some(bytes))?)
     }

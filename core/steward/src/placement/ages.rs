@@ -11,8 +11,8 @@
 //!
 //! What one owner asks to be kept comes in order of age, since it was just referenced; and so does
 //! what it demotes, since a yardstick of a client's own tier only moves to younger blocks. Two
-//! queues per owner are therefore in order by themselves: a step costs O(1), and O(log owners) where
-//! a front changes. What comes out of order (after a restart of the client, or from a tier
+//! queues per owner are therefore in order by themselves: a step costs O(1), and O(log owners)
+//! where a front changes. What comes out of order (after a restart of the client, or from a tier
 //! above) goes to a table that is kept in order, for O(log n).
 //!
 //! G1  A block is on one queue of its owner, or in `late`, or not here.
