@@ -61,7 +61,7 @@ impl Wish {
     }
 
     /// File, and number of its `TURN_BYTES`.
-    pub fn key(self) -> Turn {
+    pub fn key(self) -> PieceKey {
         (self.file, self.start / TURN_BYTES)
     }
 
@@ -71,7 +71,7 @@ impl Wish {
 }
 
 /// A version of a file, and the number of its `TURN_BYTES`.
-pub type Turn = (Version, u64);
+pub type PieceKey = (Version, u64);
 
 /// Names a request that waits.
 pub type Ticket = u64;
@@ -151,11 +151,11 @@ pub struct Scheduler {
     /// Turns that are out, and reads on behalf of those that had one (in order only).
     in_service: u32,
     pending: HashMap<GroupId, Group>,
-    pending_by_piece: HashMap<Turn, GroupId>,
+    pending_by_piece: HashMap<PieceKey, GroupId>,
     by_age: BTreeSet<(Duration, GroupId)>,
     reading: HashMap<GroupId, Group>,
     /// Usually one; oldest first.
-    reading_by_piece: HashMap<Turn, Vec<GroupId>>,
+    reading_by_piece: HashMap<PieceKey, Vec<GroupId>>,
     /// In which group a ticket waits.
     group_of: HashMap<Ticket, GroupId>,
     next_number: u64,
