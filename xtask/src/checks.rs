@@ -4,8 +4,8 @@ use anyhow::{Context, Result, bail};
 use std::fs;
 use std::process::Command;
 
-use crate::shell::{command, output, run, run_command, say};
-use crate::{node, packages, python};
+use crate::shell::{BEHIND, command, output, run, run_command, say};
+use crate::{node, packages, python, suites};
 
 /// Crates that never perform I/O, read a clock or draw randomness.
 const PURE: [&str; 3] = ["pantler-policy", "pantler-steward", "pantler-pagecache"];
@@ -30,32 +30,38 @@ pub fn test() -> Result<()> {
         node::prepare_if_possible()
     });
     run(&["cargo", "fmt", "--all", "--check"])?;
-    let tests = &["cargo", "test", "--workspace", "--all-features"];
-    run(&[tests, &["--no-run", "--quiet"][..]].concat())?;
+    let suites = suites::build()?;
     preparing.join().expect("preparations report their errors")?;
     let reading = std::thread::spawn(read_sources);
-    let mut tests = command(&[tests, &["--no-fail-fast"][..]].concat());
-    tests.env("PANTLER_FUZZ_SECONDS", FUZZ_SECONDS);
-    let tested = run_command(tests);
+    let tested = suites.run(FUZZ_SECONDS);
     reading.join().expect("checks report their errors")?;
     tested?;
     python::test_if_possible()
 }
 
 /// What only reads sources. Most tests wait for something at times, and this takes the processors
-/// then, and never from a test.
+/// then.
 fn read_sources() -> Result<()> {
-    run_command(idle(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]))?;
+    run_command(behind(&[
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--all-features",
+        "--",
+        "-D",
+        "warnings",
+    ]))?;
     pure()?;
     fuzz_targets()?;
-    let mut doc = idle(&["doc", "--workspace", "--no-deps", "--document-private-items"]);
+    let mut doc = behind(&["doc", "--workspace", "--no-deps", "--document-private-items"]);
     doc.env("RUSTDOCFLAGS", "-D warnings");
-    run_command(doc)
+    run_command(doc)?;
+    run_command(behind(&["test", "--doc", "--workspace", "--all-features", "--quiet"]))
 }
 
-/// `cargo` on processors that nothing else wants.
-fn idle(words: &[&str]) -> Command {
-    command(&[&["chrt", "--idle", "0", "cargo"], words].concat())
+/// `cargo`, behind the tests.
+fn behind(words: &[&str]) -> Command {
+    command(&[&BEHIND[..], &["cargo"], words].concat())
 }
 
 /// As `test`, but a missing kernel feature is a failure.
@@ -74,7 +80,7 @@ pub fn bench() -> Result<()> {
 /// Whether the fuzz targets compile. They are a workspace of their own, which needs nightly only to
 /// run.
 fn fuzz_targets() -> Result<()> {
-    let mut check = idle(&["check", "--manifest-path", "fuzz/Cargo.toml"]);
+    let mut check = behind(&["check", "--manifest-path", "fuzz/Cargo.toml"]);
     // Only checked, so libFuzzer is not compiled: fresh machines have no compiler of C++. Crates
     // that clippy has checked in the other workspace are taken from its folder.
     check.env("CUSTOM_LIBFUZZER_PATH", "/nonexistent/libfuzzer.a").env("CARGO_TARGET_DIR", "target");
@@ -95,7 +101,7 @@ fn pure() -> Result<()> {
         || run(&["rustup", "target", "add", BARE_TARGET]).is_ok();
     if have {
         for package in PURE {
-            run_command(idle(&["check", "--package", package, "--target", BARE_TARGET]))?;
+            run_command(behind(&["check", "--package", package, "--target", BARE_TARGET]))?;
         }
         return Ok(());
     }

@@ -14,6 +14,7 @@ mod packages;
 mod python;
 mod shell;
 mod stores;
+mod suites;
 
 const USAGE: &str = "\
 usage: cargo xtask <command>

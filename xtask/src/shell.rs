@@ -11,6 +11,10 @@ pub fn workspace_root() -> Result<PathBuf> {
     Ok(here.parent().context("xtask lies inside the workspace")?.to_owned())
 }
 
+/// Before a command that leaves processors to others which want them, but for a tenth: on a machine
+/// that others keep busy it ends, too.
+pub const BEHIND: [&str; 3] = ["nice", "-n", "10"];
+
 /// Prints one line about what happens next.
 pub fn say(line: impl std::fmt::Display) {
     eprintln!("== {line}");

@@ -1,0 +1,120 @@
+//! Runs the tests of the workspace in two lanes.
+//!
+//! Most tests meet the machine: they mount, make control groups, trace the kernel, and wait for it.
+//! They take turns. The others only compute, and take the processors while those wait.
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use crate::shell::{BEHIND, command, say};
+
+/// What only computes: beginnings of folder and name.
+const COMPUTING: [&str; 5] = ["core/", "lab/dust/all", "lab/sim/", "lab/trace/", "xtask/"];
+
+/// A test executable, and the folder that it expects to run in.
+struct Suite {
+    folder: PathBuf,
+    name: String,
+    executable: PathBuf,
+}
+
+/// What `cargo --message-format=json` says of what it built; the rest is ignored.
+#[derive(Deserialize)]
+struct Artifact {
+    manifest_path: PathBuf,
+    target: Target,
+    profile: Profile,
+    executable: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+/// The test executables of the workspace, built.
+pub struct Suites {
+    machine: Vec<Suite>,
+    computing: Vec<Suite>,
+}
+
+/// Builds all tests of the workspace.
+///
+/// # Errors
+/// What does not compile.
+pub fn build() -> Result<Suites> {
+    let words = ["cargo", "test", "--workspace", "--all-features", "--no-run", "--quiet"];
+    let mut build = command(&words);
+    build.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
+    say(words.join(" "));
+    let built = build.output()?;
+    if !built.status.success() {
+        bail!("tests do not compile: {}", built.status);
+    }
+    let root = std::env::current_dir()?;
+    let mut suites = Suites { machine: Vec::new(), computing: Vec::new() };
+    for line in built.stdout.split(|&byte| byte == b'\n') {
+        let Ok(artifact) = serde_json::from_slice::<Artifact>(line) else { continue };
+        let (true, Some(executable)) = (artifact.profile.test, artifact.executable) else { continue };
+        let folder = artifact.manifest_path.parent().context("a manifest lies in a folder")?.to_owned();
+        let place = format!("{}/", folder.strip_prefix(&root).unwrap_or(&folder).display());
+        let suite = Suite { folder, name: format!("{place}{}", artifact.target.name), executable };
+        let computes = COMPUTING.iter().any(|known| suite.name.starts_with(known));
+        if computes { &mut suites.computing } else { &mut suites.machine }.push(suite);
+    }
+    Ok(suites)
+}
+
+impl Suites {
+    /// Runs all of them, each with what it says in one piece when it ends.
+    ///
+    /// # Errors
+    /// The names of those which failed.
+    pub fn run(self, fuzz_seconds: &str) -> Result<()> {
+        let failed = Mutex::new(Vec::new());
+        let run = |suite: &Suite, prefix: &[&str]| {
+            if let Err(error) = suite.run(prefix, fuzz_seconds) {
+                say(format_args!("{error:#}"));
+                failed.lock().expect("no lane panics").push(suite.name.clone());
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| self.computing.iter().for_each(|suite| run(suite, &BEHIND)));
+            self.machine.iter().for_each(|suite| run(suite, &[]));
+        });
+        let failed = failed.into_inner().expect("no lane panics");
+        if !failed.is_empty() {
+            bail!("tests failed: {}", failed.join(", "));
+        }
+        Ok(())
+    }
+}
+
+impl Suite {
+    /// Runs it, below `prefix`, and prints what it said.
+    fn run(&self, prefix: &[&str], fuzz_seconds: &str) -> Result<()> {
+        let executable = self.executable.to_str().context("paths of executables are text")?;
+        let start = Instant::now();
+        let mut test = command(&[prefix, &[executable]].concat());
+        test.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
+        let done = test.env("PANTLER_FUZZ_SECONDS", fuzz_seconds).output()?;
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "== {}, {:.1} s", self.name, start.elapsed().as_secs_f64())?;
+        out.write_all(&done.stdout)?;
+        out.write_all(&done.stderr)?;
+        if !done.status.success() {
+            bail!("{}: {}", self.name, done.status);
+        }
+        Ok(())
+    }
+}
