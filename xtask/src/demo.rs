@@ -133,7 +133,7 @@ fn measure(folder: &Path, interrupt: &Interrupt) -> Result<()> {
         }
     }
     if let Some(trace) = trace.as_ref().filter(|_| !report.is_impossible(Kind::Steer)) {
-        match scene.modelled_read_bytes(trace) {
+        match scene.modelled_read_bytes(&trace.csv()) {
             Ok(read_bytes) => report.set_model(read_bytes),
             Err(error) => say(format_args!("no model rows: {error:#}")),
         }

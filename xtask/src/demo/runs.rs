@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 use super::Interrupt;
 use super::groups::Group;
 use super::source::Source;
-use super::trace::Trace;
 
 /// An ordinary cloud volume.
 const SLOW: (u64, u64) = (3000, 125_000_000);
@@ -172,14 +171,15 @@ impl Scene {
         Ok(measured)
     }
 
-    /// What the model of a steered run reads of the recorded references: the same engine over a
+    /// What the model of a steered run reads of recorded references, which are lines for the
+    /// simulator: the same engine over a
     /// model of the kernel, with as many blocks as the last steered run had.
-    pub fn modelled_read_bytes(&self, trace: &Trace) -> Result<u64> {
+    pub fn modelled_read_bytes(&self, recorded: &str) -> Result<u64> {
         let report = fs::read_to_string(self.steer_report()).context("the steered run left no report")?;
         let report: Value = serde_json::from_str(report.lines().next().unwrap_or_default())?;
         let blocks = report["body"]["capacity_blocks"].as_u64().context("the report names no capacity")?;
         let references = self.folder.join("references.csv");
-        fs::write(&references, trace.csv()).context("cannot write the references")?;
+        fs::write(&references, recorded).context("cannot write the references")?;
         let mut command = Command::new(&self.pantler);
         command.args(["sim", "--body", "steer", "--policy", "mru", "--json", "--size", &blocks.to_string()]);
         let output = command.arg(&references).output().context("cannot start the simulator")?;
