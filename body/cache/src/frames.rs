@@ -86,6 +86,8 @@ pub(crate) struct Missing {
     pub(crate) pages: Pages,
     /// Bytes that the block has, as far as is known.
     pub(crate) extent: u32,
+    /// Because of whom.
+    pub(crate) owner: OwnerId,
 }
 
 impl Missing {

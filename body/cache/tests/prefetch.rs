@@ -194,10 +194,19 @@ fn a_scan_is_looked_ahead_and_large_reads_stay_one_read() {
             scene.check(1, &source, block * BLOCK, BLOCK);
             scene.quiet();
         }
+        // Nothing behind the end of the file is asked for.
+        let seen = scene.cache.with_steward(|steward| steward.looked());
+        assert_eq!((seen.prefetched, seen.used, seen.wasted, seen.failed), (63, 63, 0, 0), "{lookahead}");
+        // What came counts for its reader and its file, and adds up.
+        let all = 64 * BLOCK as u64;
+        assert_eq!(scene.cache.traffic().fetched_bytes, all, "{lookahead}");
+        scene.cache.with_steward(|steward| {
+            let of_owner = steward.owner(OwnerId(1)).expect("it read").counters.read_bytes;
+            let of_file = steward.files().next().expect("it is cached").traffic.read_bytes;
+            assert_eq!((of_owner, of_file), (all, all), "{lookahead}");
+        });
         let totals = scene.cache.with_steward(|steward| steward.totals());
         assert_eq!(totals.misses, 1, "{lookahead}: only the first block was missed");
-        let looked = scene.cache.with_steward(|steward| steward.looked());
-        assert_eq!(looked.used, 63, "{lookahead}: {looked:?}");
 
         let source = Memory::new(64);
         let scene = Scene::new(32, lookahead, 4, 2);

@@ -134,13 +134,7 @@ impl MountBody {
                 live: owner.is_none_or(|owner| owner.live),
             })
         };
-        let block_bytes = self.core.cache().block_bytes() as u64;
-        let mut stats = self.core.cache().with_steward(|steward| OwnerStat::all(steward, known));
-        for Counters { read_bytes, misses, ahead_used, .. } in stats.iter_mut().map(|it| &mut it.counters) {
-            // In whole blocks, as for files.
-            *read_bytes = (*misses + *ahead_used) * block_bytes;
-        }
-        stats
+        self.core.cache().with_steward(|steward| OwnerStat::all(steward, known))
     }
 
     fn owners(&self) -> HashMap<OwnerId, Owner> {
@@ -190,7 +184,6 @@ impl MountBody {
         if !Self::may_see_paths(speaker) {
             return (Vec::new(), 0);
         }
-        let block_bytes = self.core.cache().block_bytes() as u64;
         let mut stats = self.core.cache().with_steward(|steward| steward.files().collect::<Vec<_>>());
         stats.sort_by_key(|stat| (std::cmp::Reverse(stat.blocks), stat.id));
         let left_out = stats.len().saturating_sub(FILES_SHOWN) as u64;
@@ -206,9 +199,7 @@ impl MountBody {
                 hits: stat.traffic.hits,
                 ahead_used: stat.traffic.ahead_used,
                 misses: stat.traffic.misses,
-                // In whole blocks: the last block of a file is less. What was prefetched counts
-                // once it is used.
-                read_bytes: (stat.traffic.misses + stat.traffic.ahead_used) * block_bytes,
+                read_bytes: stat.traffic.read_bytes,
                 blocks: u64::from(stat.blocks),
                 ..Counters::default()
             },

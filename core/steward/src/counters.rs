@@ -15,6 +15,8 @@ pub struct Counters {
     pub ahead_used: u64,
     /// References that brought a block in.
     pub misses: u64,
+    /// Bytes that the body [read](crate::Steward::brought) because of the owner.
+    pub read_bytes: u64,
     /// Victims that a manager chose instead of the candidate (rule L4).
     pub overrules: u64,
     /// Overrules that a later miss proved wrong (rule L2).
@@ -31,6 +33,7 @@ impl Counters {
         self.hits += other.hits;
         self.ahead_used += other.ahead_used;
         self.misses += other.misses;
+        self.read_bytes += other.read_bytes;
         self.overrules += other.overrules;
         self.mistakes += other.mistakes;
         self.revocations += other.revocations;
@@ -46,4 +49,6 @@ pub struct Traffic {
     pub ahead_used: u64,
     /// References that brought a block in.
     pub misses: u64,
+    /// Bytes of it that the body [read](crate::Steward::brought).
+    pub read_bytes: u64,
 }

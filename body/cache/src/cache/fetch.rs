@@ -42,7 +42,8 @@ impl Cache {
 
     /// Pages of `block` that `request` waits for, in a frame that has no buffer yet.
     pub(super) fn missing(&self, request: &Request<'_>, block: Block, frame: Frame, pages: Pages) -> Missing {
-        Missing { block, frame, slot: EMPTY, pages, extent: self.cut.extent(block, request.size) }
+        let extent = self.cut.extent(block, request.size);
+        Missing { block, frame, slot: EMPTY, pages, extent, owner: request.owner }
     }
 
     /// Fetches `first`, which was [demanded](Self::demand), and with it the missing blocks that
@@ -191,6 +192,7 @@ impl Cache {
         for (position, one) in missing.iter().enumerate() {
             let came = one.range(self.cut).len().min(left);
             left -= came;
+            frames.steward.brought(one.owner, one.block, came as u64);
             let (held, valid) = match count {
                 Ok(_) => one.holds_with(came, self.cut),
                 Err(_) => (one.slot.held, one.slot.valid),

@@ -123,7 +123,7 @@ impl Cache {
     /// What of a run is still wanted, with buffers for it, in pieces that lie side by side.
     fn pieces(&self, frames: &mut Frames, run: &mut Begun) -> Vec<Piece> {
         let mut pieces: Vec<Piece> = Vec::new();
-        for Wish { wanted, source, .. } in std::mem::take(&mut run.wishes) {
+        for Wish { wanted, source, owner, .. } in std::mem::take(&mut run.wishes) {
             // Taken by a demand, or invalid.
             if !frames.is_queued(&wanted) {
                 continue;
@@ -136,7 +136,7 @@ impl Cache {
                 continue;
             };
             let extent = self.block_bytes() as u32;
-            let missing = Missing { block, frame, slot, pages: self.cut.all(), extent };
+            let missing = Missing { block, frame, slot, pages: self.cut.all(), extent, owner };
             match pieces.last_mut().filter(|piece| continues(&piece.missing, block)) {
                 Some(piece) => piece.missing.push(missing),
                 None => pieces.push(Piece { source, missing: vec![missing] }),
@@ -193,11 +193,12 @@ impl Cache {
     fn arrived(&self, frames: &mut Frames, piece: &[Missing], bytes: usize) {
         for (position, one) in piece.iter().enumerate() {
             self.slab.leave(one.slot.buffer);
+            let valid = bytes.saturating_sub(position * self.block_bytes()).min(self.block_bytes());
+            frames.steward.brought(one.owner, one.block, valid as u64);
             let slot = frames.slot(one.frame);
             if slot.ticket != one.slot.ticket {
                 continue;
             }
-            let valid = bytes.saturating_sub(position * self.block_bytes()).min(self.block_bytes());
             if valid == 0 {
                 frames.fail(one.block, one.frame, &self.slab);
                 continue;

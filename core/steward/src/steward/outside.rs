@@ -64,6 +64,18 @@ impl Steward {
         }
     }
 
+    /// The body read `bytes` of `block` because of `owner`: a reference of its own, or what was
+    /// fetched ahead of it. Only counts.
+    pub fn brought(&mut self, owner: OwnerId, block: Block, bytes: u64) {
+        let record = self.owners.find(owner).and_then(|key| self.owners.alive_mut(key));
+        if let Some(record) = record {
+            record.counters.read_bytes += bytes;
+        }
+        if let Some(frame) = self.entries.find(block) {
+            self.files.traffic_mut(self.entries[frame].file).read_bytes += bytes;
+        }
+    }
+
     /// `block` could not be read: it leaves without having been a victim (L8), pins or not.
     ///
     /// A prefetch that fails is counted and forgotten; a reader of the block asks again, and meets

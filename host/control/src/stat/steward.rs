@@ -97,14 +97,13 @@ impl PrefetchStat {
 }
 
 impl From<pantler_steward::Counters> for Counters {
-    /// The steward knows blocks, not bytes: `read_bytes` is for the body to fill in.
     fn from(counters: pantler_steward::Counters) -> Self {
         Self {
             references: counters.references,
             hits: counters.hits,
             ahead_used: counters.ahead_used,
             misses: counters.misses,
-            read_bytes: 0,
+            read_bytes: counters.read_bytes,
             overrules: counters.overrules,
             mistakes: counters.mistakes,
             revocations: counters.revocations,
