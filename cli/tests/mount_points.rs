@@ -312,8 +312,8 @@ impl Limited {
         None
     }
 
-    /// Runs a command in a group below it, so that the limit is that of a group above.
-    fn run(&self, mut command: Command) -> Output {
+    /// A command in a group below it, so that the limit is that of a group above.
+    fn inside(&self, command: &Command) -> Command {
         let words: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();
         let mut shell = Command::new("sh");
         let script = format!("echo $$ > {}/inner/cgroup.procs && exec \"$@\"", self.0.display());
@@ -323,8 +323,12 @@ impl Limited {
                 shell.env(key, value);
             }
         }
-        command = shell;
-        command.stdin(Stdio::null()).output().unwrap()
+        shell.stdin(Stdio::null());
+        shell
+    }
+
+    fn run(&self, command: Command) -> Output {
+        self.inside(&command).output().unwrap()
     }
 
     fn killed(&self) -> bool {
@@ -377,6 +381,19 @@ fn a_mount_takes_what_the_limit_of_its_control_group_leaves() {
         assert!(!group.killed(), "{more:?}");
         place.umount();
     }
+    // The mounts of one host take what the others leave: 50, then a quarter, and no 76 beside them.
+    let _daemon = Daemon(group.inside(&place.command(&["daemon"])).stderr(Stdio::null()).spawn().unwrap());
+    eventually("the daemon listens", || place.folder.path().join("run/control.sock").exists());
+    for (name, blocks) in [("first", 780..=800), ("second", 380..=400)] {
+        let point = place.folder.path().join(name);
+        fs::create_dir(&point).unwrap();
+        let point = point.display().to_string();
+        place.ok(&["mount", &origin, &point]);
+        let stat = place.ok(&["stat", "--json", &point]);
+        assert!(blocks.contains(&number(&stat, "capacity_blocks")), "{stat}");
+    }
+    let refused = place.pantler(&["mount", &origin, &point, "--cache", "10M"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", String::from_utf8_lossy(&refused.stderr));
 }
 
 /// Protects from a mistyped path: it once made folders, as far up as they were missing.

@@ -19,6 +19,7 @@ use crate::dropping::PageDropper;
 use crate::handles::{Handle, Listing, Read, Table};
 use crate::inodes::{Inode, Inodes};
 use crate::limiter::Limiter;
+use crate::options::Hosted;
 use crate::programs::Programs;
 use crate::pruning::Pruning;
 use crate::tiers::{self, TierThreads};
@@ -41,11 +42,12 @@ pub(crate) struct Core {
     pub(crate) stopped: AtomicBool,
     /// Whether serving a request panicked.
     pub(crate) is_broken: AtomicBool,
+    _hosted: Hosted,
 }
 
 impl Core {
     pub(crate) fn new(options: MountOptions) -> Result<Self, MountError> {
-        options.check()?;
+        let hosted = options.check()?;
         let origin = Origin::open(&options.origin)?.avoiding_mounts();
         let options = MountOptions { read_only: options.read_only || options.origin.is_store(), ..options };
         let opened = tiers::open(&options)?;
@@ -67,6 +69,7 @@ impl Core {
         };
         let (inodes, shelf, programs) = start().map_err(failed)?;
         Ok(Self {
+            _hosted: hosted,
             stopped: AtomicBool::new(false),
             limiter: Limiter::new(options.threads),
             options,

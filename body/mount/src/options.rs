@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use pantler_cache::CacheError;
-use pantler_control::{ControlError, OwnerSelector};
+use pantler_control::{ControlError, OwnerSelector, Size};
 use pantler_kernel::memory::Limit;
 use pantler_origin::{OpenFile, Place, Source};
 use pantler_steward::scheduling::Order;
@@ -115,6 +116,32 @@ pub fn default_cache_bytes(limit: &Limit) -> u64 {
     (bytes >> 20 << 20).max(1 << 20)
 }
 
+/// Bytes for the caches that this process hosts: what its limit leaves is for further ones.
+static HOSTED_BYTES: AtomicU64 = AtomicU64::new(0);
+
+/// The cache of a mount in this process, as long as there is one.
+#[derive(Debug)]
+pub(crate) struct Hosted(u64);
+
+impl Hosted {
+    fn new(cache_bytes: u64) -> Self {
+        HOSTED_BYTES.fetch_add(cache_bytes, Relaxed);
+        Self(cache_bytes)
+    }
+}
+
+impl Drop for Hosted {
+    fn drop(&mut self) {
+        HOSTED_BYTES.fetch_sub(self.0, Relaxed);
+    }
+}
+
+/// What other mounts of this process leave of the memory that it may take.
+fn limit_left() -> Limit {
+    let limit = Limit::here();
+    Limit { bytes: limit.bytes.saturating_sub(HOSTED_BYTES.load(Relaxed)), ..limit }
+}
+
 /// Refuses a cache that gets its host killed, or that programs would have to make room for.
 fn check_memory(cache_bytes: u64, limit: &Limit) -> Result<(), MountError> {
     if cache_bytes.saturating_add(HOST_BYTES) <= limit.bytes {
@@ -126,9 +153,9 @@ fn check_memory(cache_bytes: u64, limit: &Limit) -> Result<(), MountError> {
         (most, None) => format!("choose at most {most}M"),
         (most, Some(_)) => format!("choose at most {most}M, or raise that limit"),
     };
-    let (cache, host) = (cache_bytes.div_ceil(1 << 20), HOST_BYTES >> 20);
+    let (cache, host) = (Size::new(cache_bytes).rounded(), HOST_BYTES >> 20);
     Err(MountError::Option(format!(
-        "cache {cache} MiB: with {host} MiB for its host it is more than the {limit}: {remedy}"
+        "cache {cache}: with {host} MiB for its host it is more than the {limit}: {remedy}"
     )))
 }
 
@@ -144,7 +171,7 @@ impl MountOptions {
     /// Defaults for serving `origin` on `mountpoint`.
     pub fn new(origin: impl Into<Place>, mountpoint: impl Into<PathBuf>) -> Self {
         let origin = origin.into();
-        let (cache_bytes, block_bytes) = (default_cache_bytes(&Limit::here()), 64 << 10);
+        let (cache_bytes, block_bytes) = (default_cache_bytes(&limit_left()), 64 << 10);
         Self {
             mountpoint: mountpoint.into(),
             cache_bytes,
@@ -181,7 +208,8 @@ impl MountOptions {
         default_threads(&self.origin, self.cache_bytes, self.block_bytes)
     }
 
-    pub(crate) fn check(&self) -> Result<(), MountError> {
+    /// Refuses what makes no sense, and counts the cache as this process's.
+    pub(crate) fn check(&self) -> Result<Hosted, MountError> {
         if self.threads == 0 || self.threads > THREADS_MAX {
             let text = format!("threads {}: expected 1 to {THREADS_MAX}", self.threads);
             return Err(MountError::Option(text));
@@ -203,7 +231,8 @@ impl MountOptions {
         if let Place::Directory(origin) = &self.origin {
             nesting::check(origin, &self.mountpoint)?;
         }
-        check_memory(self.cache_bytes, &Limit::here())
+        check_memory(self.cache_bytes, &limit_left())?;
+        Ok(Hosted::new(self.cache_bytes))
     }
 
     /// Threads that serve requests.
