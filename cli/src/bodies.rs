@@ -108,11 +108,17 @@ pub fn named(on: &str) -> Result<Found> {
     }
 }
 
+/// What is said where there is no body.
+pub fn none() -> String {
+    let asked = if rustix::process::geteuid().is_root() { "" } else { " that this user may ask" };
+    format!("no mount and no run{asked} is active")
+}
+
 /// The one body a hint without `--on` can be about: the mount that holds the file, else the only
 /// one there is.
 pub fn meant(file: Option<&Path>) -> Result<Found> {
     let mut bodies = some()?;
-    let mut absent = "no mount and no run is active".to_owned();
+    let mut absent = none();
     if let Some(file) = file {
         // The last component may be a link that leads elsewhere: what is opened is what counts.
         let real = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());

@@ -77,15 +77,17 @@ fn command(text: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// The option or command that looks like the unknown one, with a space before it.
+/// The option, command or value that looks like the unknown one, with a space before it.
 fn suggestion(error: &clap::Error) -> String {
-    use ContextKind::{InvalidArg, InvalidSubcommand, SuggestedArg, SuggestedSubcommand};
+    use ContextKind::{
+        InvalidArg, InvalidSubcommand, InvalidValue, SuggestedArg, SuggestedSubcommand, ValidValue,
+    };
     let names = |kind| match error.get(kind) {
         Some(ContextValue::String(name)) => vec![name.as_str()],
         Some(ContextValue::Strings(names)) => names.iter().map(String::as_str).collect(),
         _ => Vec::new(),
     };
-    [(InvalidArg, SuggestedArg), (InvalidSubcommand, SuggestedSubcommand)]
+    [(InvalidArg, SuggestedArg), (InvalidSubcommand, SuggestedSubcommand), (InvalidValue, ValidValue)]
         .into_iter()
         .find_map(|(typed, near)| names(typed).first().map(|typed| perhaps(typed, names(near))))
         .unwrap_or_default()

@@ -36,11 +36,12 @@ pub struct Mount {
     /// allow here
     #[arg(long, value_name = "SIZE|%", value_parser = values::memory, allow_negative_numbers = true)]
     pub cache: Option<Size>,
-    /// Bytes in a block: a power of two from 4K to 1M
+    /// Bytes in a block: a power of two from 4K to 1M, 64K without it. Files smaller than a block
+    /// take only the pages that they have; over tiers a whole block each
     #[arg(long, value_name = "SIZE", value_parser = values::block_size, allow_negative_numbers = true)]
     pub block_size: Option<Size>,
     /// Reads that wait for the origin at a time, a thread each; one thread more answers what need
-    /// not wait
+    /// not wait. Without it two for each processor, 4 to 16, and up to 16 for an object store
     #[arg(long, value_name = "COUNT", value_parser = |text: &str| values::whole(text, 1..=256_u16))]
     pub threads: Option<u16>,
     /// How frames are shared between owners
@@ -57,7 +58,7 @@ pub struct Mount {
     /// Blocks that are looked ahead at a time
     #[arg(long, value_name = "COUNT", value_parser = |text: &str| values::whole(text, 1..=pantler_mount::WINDOW_MAX))]
     pub window: Option<u32>,
-    /// Threads that fetch ahead; 0 for nothing fetched ahead at all
+    /// Threads that fetch ahead, 8 without it; 0 for nothing fetched ahead at all
     #[arg(long, value_name = "COUNT", value_parser = |text: &str| values::whole(text, 0..=256_u16))]
     pub prefetchers: Option<u16>,
     /// What an owner is: process, cgroup, user, or fixed:NAME for all together

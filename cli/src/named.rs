@@ -33,8 +33,9 @@ impl<T: Clone + Send + Sync + 'static> TypedValueParser for Named<T> {
     }
 }
 
-/// Nothing for a name that is known: then its parameters are wrong.
-fn suggestion(text: &str, known: &[&'static str]) -> String {
+/// What was perhaps meant, with a space before it. Nothing for a name that is known: then its
+/// parameters are wrong.
+pub fn suggestion(text: &str, known: &[&'static str]) -> String {
     let name = text.split(':').next().unwrap_or(text);
     if known.contains(&name) { String::new() } else { perhaps(name, known.iter().copied()) }
 }

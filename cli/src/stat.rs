@@ -39,8 +39,7 @@ pub fn stat(arguments: &Stat) -> Result<()> {
         None => bodies::some()?,
     };
     if bodies.is_empty() {
-        let asked = if rustix::process::geteuid().is_root() { "" } else { " that this user may ask" };
-        eprintln!("pantler: no mount and no run{asked} is active");
+        eprintln!("pantler: {}", bodies::none());
     }
     let in_place = arguments.watch.is_some() && !arguments.json && stdout().is_terminal();
     let mut before: HashMap<String, BodyStat> = HashMap::new();

@@ -1,6 +1,7 @@
 //! The last line of `pantler run`: what was read, and what LRU would have read in the same memory.
 
 use pantler_control::{BodyStat, OwnerStat, Size};
+use pantler_kernel::memory::Limit;
 
 /// A share of what was read from which on it is told that it left without a decision, or was there
 /// before, in percent.
@@ -72,13 +73,9 @@ pub fn of_mount(name: &str, owner: &OwnerStat) -> Option<String> {
 
 /// A warning about more memory than there is.
 pub fn of_too_much(memory: Size) -> Option<String> {
-    let info = rustix::system::sysinfo();
-    let machine = Size::new(info.totalram.saturating_mul(info.mem_unit.into()));
-    (memory > machine).then(|| {
-        format!(
-            "--memory {memory} is more than the {} of this machine: the kernel decides what leaves; choose less",
-            machine.rounded()
-        )
+    let limit = Limit::here();
+    (memory.bytes() > limit.bytes).then(|| {
+        format!("--memory {memory} is more than the {limit}: the kernel decides what leaves; choose less")
     })
 }
 
@@ -108,6 +105,9 @@ mod tests {
         let told = of_run(&stat(25_610, 26 << 20, &counters), memory);
         assert!(told.contains("about 100 MiB") && told.contains("; 10 % of the blocks read left"), "{told}");
         assert!(told.ends_with("; events were lost, so the figures are too low"), "{told}");
+        let mut lost = stat(25_610, 26 << 20, &counters);
+        lost.owners = vec![OwnerStat { revoked: true, ..OwnerStat::default() }];
+        assert!(of_run(&lost, memory).ends_with("control was lost, hints have had no effect since"));
     }
 
     #[test]

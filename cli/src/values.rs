@@ -35,6 +35,15 @@ pub fn policies() -> Vec<&'static str> {
     PolicyName::ALL.map(PolicyName::as_str).into()
 }
 
+pub fn orders() -> Vec<&'static str> {
+    pantler_web::Order::ALL.map(pantler_web::Order::as_str).into()
+}
+
+/// An order in which requests are served.
+pub fn order(text: &str) -> Result<pantler_web::Order, String> {
+    text.parse()
+}
+
 pub fn lookaheads() -> Vec<&'static str> {
     Lookahead::ALL.map(Lookahead::as_str).into_iter().chain(["auto"]).collect()
 }

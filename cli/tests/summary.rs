@@ -144,7 +144,7 @@ fn a_run_that_steers_nothing_says_so_and_quiet_says_nothing() {
 fn more_memory_than_the_machine_has_is_told_of() {
     let Some(folder) = scratch() else { return };
     let (_, err) = must(folder.path(), "$PANTLER run --quiet --memory 4T -- true");
-    assert!(err.contains("--memory 4T is more than the ") && err.contains("of this machine"), "{err}");
+    assert!(err.contains("--memory 4T is more than the ") && err.contains(" MiB that "), "{err}");
 }
 
 /// A report is about `--memory`. With a mount running the file was emptied, and the status was 0.

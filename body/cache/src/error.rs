@@ -13,7 +13,7 @@ pub enum CacheError {
         bytes: usize,
     },
     /// The cache would hold too few blocks.
-    #[error("cache size {bytes}: expected at least {least} bytes for blocks of {block_bytes} bytes")]
+    #[error("cache size {bytes}: expected at least {}K for blocks of {}K", least.div_ceil(1024), block_bytes >> 10)]
     CacheBytes {
         /// What was asked for.
         bytes: u64,

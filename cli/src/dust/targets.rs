@@ -10,6 +10,7 @@ use std::path::Path;
 
 use super::Dust;
 use crate::failure::Stopped;
+use crate::named::suggestion;
 
 /// What is meant where nothing is said.
 const SCRATCH: &str = "/var/tmp";
@@ -91,13 +92,17 @@ fn address(url: &str, scheme: &str, port: u16) -> Result<String> {
 
 fn simulated(words: &Dust, name: &str) -> Result<Box<dyn Target>> {
     let Some(policy) = name.strip_prefix("policy:") else {
+        let near = suggestion(name, &["pagecache", "mount", "redis", "memcached", "http", "policy"]);
         let text = format!(
-            "target {name:?}: expected pagecache, mount, redis://, memcached://, http:// or policy:NAME"
+            "target {name:?}: expected pagecache, mount, redis://, memcached://, http:// or policy:NAME{near}"
         );
         return Err(ControlError::invalid(text).into());
     };
     let invalid = |error: String| ControlError::invalid(format!("target {name:?}: {error}"));
-    let spec = policy.parse().map_err(|error: pantler_policy::SpecError| invalid(error.to_string()))?;
+    let spec = policy.parse::<pantler_policy::Spec>().map_err(|error| {
+        let names: Vec<&str> = pantler_policy::Spec::all().iter().map(|known| known.name).collect();
+        invalid(format!("{error}{}", suggestion(policy, &names)))
+    })?;
     let (frames, noise) = (words.size.unwrap_or(SIZE), words.noise.unwrap_or(0.0));
     let target = SimulatedTarget::new(spec, frames, noise, words.seed() ^ 0x5eed);
     Ok(Box::new(target.map_err(|error| invalid(error.to_string()))?))

@@ -34,7 +34,10 @@ impl Layout {
         }
         if slots == 0 {
             let least = 2 * SUPER_BYTES + slot_bytes + HEADER_BYTES as u64;
-            return Err(TierError::Invalid(format!("tier of {bytes} bytes: expected at least {least}")));
+            return Err(TierError::Invalid(format!(
+                "tier of {bytes} bytes: expected at least {}K",
+                least.div_ceil(1024)
+            )));
         }
         Ok(Self { slots: slots as u32, slot_bytes })
     }
