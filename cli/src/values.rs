@@ -146,3 +146,18 @@ pub fn owner_name(text: &str) -> Result<String, ControlError> {
         _ => Err(ControlError::invalid(format!("owner name {text:?}: expected a name, not a number"))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_or_a_name_says_where_to_listen() {
+        assert_eq!(address("8080"), Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, 8080))));
+        assert_eq!(address("[::]:80").map(|at| at.port()), Ok(80));
+        assert!(address("localhost:8080").is_ok_and(|at| at.ip().is_loopback()));
+        for bad in ["", "localhost", "65536", "nowhere.invalid:80", "127.0.0.1:x"] {
+            assert!(address(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -151,6 +151,24 @@ fn bad_values_are_refused_in_one_line() {
     refused(&[], "expected a command, see pantler --help");
 }
 
+/// Protects the reader that mistyped a name: each kind of name is guessed, wherever it stands.
+#[test]
+fn a_mistyped_value_gets_a_suggestion() {
+    for (words, near) in [
+        (&["completions", "bas"][..], "bash"),
+        (&["sim", "loop:ids=9", "--policy", "lru", "--size", "3", "--body", "ster"], "steer"),
+        (&["mount", "/a", "/b", "--tier-missing", "fial"], "fail"),
+        (&["web", "--root", "/", "--order", "fif"], "fifo"),
+        (&["dust", "policy:arcc"], "arc"),
+        (&["dust", "polcy:arc"], "policy"),
+        (&["dust", "pagecach"], "pagecache"),
+    ] {
+        let (status, out, err) = transcript(words);
+        assert_eq!((status, out.as_str(), err.lines().count()), (2, "", 1), "{words:?}: {err}");
+        assert!(err.contains(&format!("did you mean {near:?}?")), "{words:?}: {err}");
+    }
+}
+
 #[test]
 fn profiles_with_mistakes_are_refused_with_line_and_column() {
     let folder = tempfile::tempdir().unwrap();

@@ -47,6 +47,7 @@ impl Steering {
         let chunks: Vec<Chunk> = wanted.iter().filter_map(within).collect();
         match append {
             true if chunks.is_empty() => {}
+            false if chunks.is_empty() => self.engine.tell(|steward| steward.end_list(owner)),
             true => self.engine.tell(|steward| steward.extend_list(owner, &chunks))?,
             false => self.engine.tell(|steward| steward.give_list(owner, &chunks))?,
         }
