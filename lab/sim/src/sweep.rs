@@ -18,7 +18,7 @@ use pantler_policy::Spec;
 use pantler_trace::Prepared;
 
 use crate::ahead::{Ahead, simulate_ahead};
-use crate::allocation::{SharedError, Sharer, Sharing, share};
+use crate::allocation::{SharedError, Sharing, share};
 use crate::curve::LruCurve;
 use crate::engine::simulate;
 use crate::job::{Job, What};
@@ -181,12 +181,9 @@ impl Loaded {
     ) -> Result<Record, RunError> {
         let shared = share(&self.trace, sharing, job.size, warm_up, watch)?;
         let allocation = sharing.allocation.to_string();
-        let owner = |(name, Sharer { counts, overrules, mistakes })| {
-            (name, OwnerRecord { counts, overrules: Some(overrules), mistakes: Some(mistakes) })
-        };
         Ok(Record {
             allocation: Some(allocation.clone()),
-            owners: ByName(shared.owners.into_iter().map(owner).collect()),
+            owners: ByName(shared.owners),
             revocations: Some(shared.revocations),
             unknown: shared.unknown,
             ..self.record(job, allocation, shared.total, warm_up)
