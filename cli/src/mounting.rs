@@ -54,9 +54,6 @@ pub struct Mount {
     /// for what measured best
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = named(values::lookaheads, values::lookahead), hide_possible_values = true)]
     pub lookahead: String,
-    /// Blocks that are looked ahead at a time
-    #[arg(long, value_name = "COUNT", value_parser = |text: &str| values::whole(text, 1..=pantler_mount::WINDOW_MAX))]
-    pub window: Option<u32>,
     /// Threads that fetch ahead; 0 for nothing fetched ahead at all
     #[arg(long, value_name = "COUNT", value_parser = |text: &str| values::whole(text, 0..=256_u16))]
     pub prefetchers: Option<u16>,
@@ -295,7 +292,6 @@ impl Mount {
         if self.lookahead != "auto" {
             options.lookahead = parsed(&self.lookahead)?;
         }
-        options.window = self.window.unwrap_or(options.window);
         options.prefetchers = self.prefetchers.map_or(options.prefetchers, usize::from);
         options.owner_by = self.owner_by.parse::<OwnerBy>().map_err(control_error)?;
         options.allow_other |= self.allow_other;
