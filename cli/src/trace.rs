@@ -189,7 +189,6 @@ impl Reading {
             format: self.format,
             columns: self.columns.clone(),
             skip_bad_lines: self.skip_bad_lines,
-            ..ReadOptions::default()
         }
     }
 }

@@ -19,7 +19,6 @@ pub fn load(source: &Source) -> Result<(Loaded, Option<Report>), TraceError> {
             format: source.format.as_deref().map(str::parse).transpose()?,
             columns: source.columns.as_deref().map(str::parse).transpose()?,
             skip_bad_lines: source.skip_bad_lines,
-            ..ReadOptions::default()
         },
         unit: source.unit.as_deref().map(str::parse).transpose()?,
         ..Options::default()

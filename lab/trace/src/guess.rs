@@ -164,7 +164,7 @@ fn text(sample: &[u8]) -> Option<Guess> {
         (Format::Blkparse, Box::<blkparse::Blkparse>::default()),
     ];
     if Csv::has_header(first) {
-        candidates.push((Format::Csv, Box::new(Csv::new(None, None))));
+        candidates.push((Format::Csv, Box::new(Csv::new(None))));
     }
     let scores = candidates.iter_mut().map(|(format, parser)| (understood(parser.as_mut(), &lines), *format));
     let scores: Vec<(usize, Format)> = scores.collect();

@@ -37,8 +37,6 @@ pub struct ReadOptions {
     pub format: Option<Format>,
     /// Which column of a CSV means what; from its first line where it is not given.
     pub columns: Option<Columns>,
-    /// What stands between the columns of a CSV; guessed where it is not given.
-    pub delimiter: Option<u8>,
     /// Leave out lines and records that make no sense, and count them. If all are bad that stays an
     /// error.
     pub skip_bad_lines: bool,
@@ -337,7 +335,7 @@ fn parser(input: &mut Input, format: Format, options: &ReadOptions) -> Result<Pa
     match format {
         Format::Lirs => lines(Box::new(lirs::Lirs)),
         Format::Arc => lines(Box::new(arc::Arc)),
-        Format::Csv => lines(Box::new(Csv::new(options.columns.clone(), options.delimiter))),
+        Format::Csv => lines(Box::new(Csv::new(options.columns.clone()))),
         Format::Msr => lines(Box::<msr::Msr>::default()),
         Format::Spc => lines(Box::new(spc::Spc)),
         Format::CloudPhysics => lines(Box::new(cloud_physics::CloudPhysics)),
