@@ -445,13 +445,6 @@ fn what_will_be_read_is_there_before() {
     assert!(shown.contains("\"kind\":\"list\"") && number(&shown, "ranges") == 1, "{shown}");
     place.ok(&["prefetch", "--end", "--owner", "kept"]);
     assert_eq!(number(&place.ok(&["prefetch", "--json", "--show", "--owner", "kept"]), "ranges"), 0);
-    // A trace says it as well.
-    let trace = place.folder.path().join("trace.csv");
-    let lines = [0, 4096, 90_000].map(|offset| format!("x,{},{offset},4096,read\n", names[0]));
-    fs::write(&trace, format!("owner,file,offset,length,op\n{}", lines.concat())).unwrap();
-    let said =
-        place.ok(&["prefetch", "--json", "--from-trace", &trace.display().to_string(), "--owner", "kept"]);
-    assert_eq!(number(&said, "ranges"), 2, "{said}");
     place.umount();
 }
 

@@ -91,10 +91,10 @@ fn generators_are_listed_and_typos_named() {
 fn what_is_converted_counts_as_before() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (arc, spc) = (path("arc"), path("spc"));
+    let (arc, sectors) = (path("arc"), path("sectors"));
     std::fs::write(&arc, "0 16 0 0\n8 4 0 1\n1000 1 0 2\n0 16 0 3\n").unwrap();
-    std::fs::write(&spc, "0,7,4096,r,0.5\n1,8,512,W,0.6\n0,7,512,r,0.7\n").unwrap();
-    for trace_file in [&arc, &spc] {
+    std::fs::write(&sectors, "file,sector,size,op\n0,7,4096,r\n1,8,512,W\n0,7,512,r\n").unwrap();
+    for trace_file in [&arc, &sectors] {
         for unit in [&[][..], &["--unit", "block:4096"], &["--unit", "object"]] {
             let content = |file: &str| {
                 let (status, out, err) = trace(&[&["info", file, "--json"], unit].concat());

@@ -12,8 +12,7 @@ use crate::TraceError;
 use crate::error::Bad;
 use crate::formats::csv::Csv;
 use crate::formats::text::without_mark;
-use crate::formats::{Format, Lines, arc, blkparse, cloud_physics, hash_ids, keys, lcs, lirs, msr};
-use crate::formats::{oracle_general, spc, vscsi};
+use crate::formats::{Format, Lines, arc, hash_ids, keys, lirs, msr, oracle_general, vscsi};
 use crate::input::{Input, SAMPLE_BYTES};
 use crate::names::Names;
 
@@ -159,9 +158,6 @@ fn text(sample: &[u8]) -> Option<Guess> {
         (Format::Arc, Box::new(arc::Arc)),
         (Format::HashIds, Box::new(hash_ids::HashIds)),
         (Format::Msr, Box::<msr::Msr>::default()),
-        (Format::Spc, Box::new(spc::Spc)),
-        (Format::CloudPhysics, Box::new(cloud_physics::CloudPhysics)),
-        (Format::Blkparse, Box::<blkparse::Blkparse>::default()),
     ];
     if Csv::has_header(first) {
         candidates.push((Format::Csv, Box::new(Csv::new(None))));
@@ -191,9 +187,6 @@ fn understood(parser: &mut dyn Lines, lines: &[&[u8]]) -> usize {
 }
 
 fn binary(sample: &[u8]) -> Option<Guess> {
-    if sample.starts_with(&lcs::MAGIC) {
-        return Some(Guess::sure(Format::Lcs));
-    }
     // Nine of ten records must look right.
     let most = |plausible: usize, width: usize| {
         let records = sample.len() / width;

@@ -142,12 +142,6 @@ impl Input {
         Ok(&self.buffer[self.start..self.end.min(self.start + bytes)])
     }
 
-    /// Passes over bytes that were peeked at.
-    pub fn skip(&mut self, bytes: usize) {
-        assert!(bytes <= self.end - self.start, "only what was seen can be passed over");
-        self.start += bytes;
-    }
-
     /// The next line, without its end; `None` at the end. A line that is too long is a piece of
     /// [`LINE_BYTES_MAX`] bytes.
     pub fn line(&mut self) -> Result<Option<&[u8]>, TraceError> {

@@ -97,7 +97,7 @@ pub fn prepare_reader(mut reader: Reader, options: &Options) -> Result<(Prepared
     let (mut batch, mut requests) = (Vec::new(), 0);
     // The first requests say whether there are ranges of bytes at all.
     let mut more = reader.fill(&mut batch)?;
-    let unit = options.unit.unwrap_or(reader.default_unit());
+    let unit = options.unit.unwrap_or_default();
     if unit != Unit::Object && !reader.has_ranges() {
         return Err(TraceError::Option {
             name: "unit",

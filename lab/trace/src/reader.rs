@@ -18,12 +18,11 @@ use std::path::Path;
 use crate::error::{Bad, Place};
 use crate::formats::csv::{Columns, Csv};
 use crate::formats::{Format, Lines, Records};
-use crate::formats::{arc, blkparse, cloud_physics, hash_ids, keys, lcs, lirs, msr, oracle_general};
-use crate::formats::{spc, text, vscsi};
+use crate::formats::{arc, hash_ids, keys, lirs, msr, oracle_general, text, vscsi};
 use crate::guess::{self, Guess};
 use crate::input::{Input, LINE_BYTES_MAX, SAMPLE_BYTES};
 use crate::names::Names;
-use crate::{Request, TraceError, Unit};
+use crate::{Request, TraceError};
 
 /// Records parsed at once: their requests fit the first-level cache.
 const BATCH_RECORDS: usize = 512;
@@ -134,11 +133,6 @@ impl Reader {
             Parser::Lines(parser) => parser.has_ranges() && self.format().has_ranges(),
             Parser::Records(_) => self.format().has_ranges(),
         }
-    }
-
-    /// What a reference is by default. Known once the first batch was read.
-    pub fn default_unit(&self) -> Unit {
-        if self.has_ranges() { self.format().default_unit() } else { Unit::Object }
     }
 
     /// Requests in the file, where its length tells.
@@ -337,23 +331,11 @@ fn parser(input: &mut Input, format: Format, options: &ReadOptions) -> Result<Pa
         Format::Arc => lines(Box::new(arc::Arc)),
         Format::Csv => lines(Box::new(Csv::new(options.columns.clone()))),
         Format::Msr => lines(Box::<msr::Msr>::default()),
-        Format::Spc => lines(Box::new(spc::Spc)),
-        Format::CloudPhysics => lines(Box::new(cloud_physics::CloudPhysics)),
         Format::HashIds => lines(Box::new(hash_ids::HashIds)),
-        Format::Blkparse => lines(Box::<blkparse::Blkparse>::default()),
         Format::OracleGeneral => records(Box::new(oracle_general::OracleGeneral)),
         Format::Vscsi => {
             let sample = input.peek(SAMPLE_BYTES)?;
             records(Box::new(vscsi::Vscsi::of(sample)))
-        }
-        Format::Lcs => {
-            let head = lcs::Lcs::of(input.peek(lcs::HEADER_BYTES[0])?);
-            let (parser, header) = head.map_err(|bad| {
-                let place = Place::Byte(0);
-                TraceError::Bad { path: input.path().to_owned(), place, bad }
-            })?;
-            input.skip(header);
-            records(Box::new(parser))
         }
         Format::Keys32 => records(Box::new(keys::Keys::<4>)),
         Format::Keys64 => records(Box::new(keys::Keys::<8>)),
