@@ -70,11 +70,6 @@ pub struct Mount {
     pub store: Store,
     #[command(flatten)]
     pub tiers: Tiers,
-    /// Where its log goes, about 2 MiB at most; in the background without it beside the control
-    /// sockets
-    #[arg(long, value_name = "FILE")]
-    #[serde(skip)]
-    pub log: Option<PathBuf>,
     /// Say what is mounted as one JSON object
     #[arg(long)]
     #[serde(skip)]
