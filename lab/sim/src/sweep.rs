@@ -35,7 +35,6 @@ const CURVE_FROM: usize = 8;
 #[derive(Debug)]
 pub struct Loaded {
     trace: Prepared,
-    skipped_lines: u64,
     lru_jobs: usize,
     curves: Mutex<BTreeMap<u64, Arc<LruCurve>>>,
 }
@@ -44,9 +43,9 @@ pub struct Loaded {
 pub type RunError = SharedError;
 
 impl Loaded {
-    /// A prepared trace. `skipped_lines` made no sense when it was read.
-    pub fn new(trace: Prepared, skipped_lines: u64) -> Self {
-        Self { trace, skipped_lines, lru_jobs: 0, curves: Mutex::default() }
+    /// A prepared trace.
+    pub fn new(trace: Prepared) -> Self {
+        Self { trace, lru_jobs: 0, curves: Mutex::default() }
     }
 
     /// From now on only jobs are run that [need no blocks](Job::needs_blocks): their names give
@@ -58,11 +57,6 @@ impl Loaded {
     /// The trace.
     pub fn trace(&self) -> &Prepared {
         &self.trace
-    }
-
-    /// Lines that made no sense when the trace was read.
-    pub(crate) fn skipped_lines(&self) -> u64 {
-        self.skipped_lines
     }
 
     /// What sizes may be measured against.
@@ -213,7 +207,7 @@ impl Loaded {
             ahead: None,
             owners: ByName::default(),
             revocations: None,
-            about: About::new("sim", &self.trace, warm_up, self.skipped_lines),
+            about: About::new("sim", &self.trace, warm_up),
             shown,
             unknown: Vec::new(),
         }

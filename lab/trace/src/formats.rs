@@ -53,8 +53,6 @@ pub enum Format {
     Msr,
     /// Big-endian keys of 4 bytes.
     Keys32,
-    /// Big-endian keys of 8 bytes.
-    Keys64,
     /// JSON lines with a list `hash_ids`.
     HashIds,
     /// No file at all: a generator.
@@ -70,7 +68,6 @@ const FORMATS: &[(Format, &str, &str)] = &[
     (Format::Csv, "csv", "named columns, from the first line or --columns"),
     (Format::Vscsi, "vscsi", "binary records of 32 or 40 bytes (CloudPhysics)"),
     (Format::OracleGeneral, "oracle-general", "libCacheSim's binary records of 24 bytes"),
-    (Format::Keys64, "int64-be", "big-endian keys of 8 bytes"),
     (Format::Keys32, "int32-be", "big-endian keys of 4 bytes"),
     (Format::Generated, "generated", "no file: a generator's specification"),
 ];
@@ -93,14 +90,12 @@ impl Format {
 
     /// Whether its requests are ranges of bytes, so that [`Unit::Block`](crate::Unit::Block) means something.
     pub fn has_ranges(self) -> bool {
-        use Format::{HashIds, Keys32, Keys64, Lirs, OracleGeneral};
-        !matches!(self, Lirs | Keys32 | Keys64 | HashIds | OracleGeneral)
+        !matches!(self, Format::Lirs | Format::Keys32 | Format::HashIds | Format::OracleGeneral)
     }
 
     /// Whether it is made of records and not of lines.
     pub(crate) fn is_binary(self) -> bool {
-        use Format::{Keys32, Keys64, OracleGeneral, Vscsi};
-        matches!(self, Vscsi | OracleGeneral | Keys64 | Keys32)
+        matches!(self, Format::Vscsi | Format::OracleGeneral | Format::Keys32)
     }
 
     /// Whether a line that is cut may look whole: as a shorter number.

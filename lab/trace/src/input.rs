@@ -119,11 +119,6 @@ impl Input {
         self.file_bytes.filter(|_| self.compression.is_none())
     }
 
-    /// Bytes read so far and bytes of the file, both before decompression: how far along this is.
-    pub fn progress(&self) -> (u64, Option<u64>) {
-        (self.raw_bytes.load(Ordering::Relaxed), self.file_bytes)
-    }
-
     /// Where the next byte stands in the content.
     pub fn offset(&self) -> u64 {
         self.content_bytes - (self.end - self.start) as u64

@@ -65,7 +65,6 @@ fn of_format(format: Format) -> Vec<Vec<u8>> {
             fixed(40, &[(0, 0x28), (3, 2), (8, 9), (16, 8), (24, 7)]),
         ],
         Format::Keys32 => vec![fixed(4, &[(3, 7)])],
-        Format::Keys64 => vec![fixed(8, &[(7, 7)])],
         _ => Vec::new(),
     }
 }
