@@ -246,7 +246,7 @@ impl Names {
     fn home(&self, id: u32) -> usize {
         // Fibonacci hashing (Knuth, The Art of Computer Programming 3, section 6.4).
         let hash = u64::from((id / NEIGHBOURS).wrapping_mul(0x9E37_79B9));
-        (hash * self.lines.len() as u64 >> 32) as usize
+        ((hash * self.lines.len() as u64) >> 32) as usize
     }
 
     #[inline]
