@@ -3,7 +3,7 @@
 //! ```text
 //!   trace  [ ... id ......... id ......... id ... ]
 //!                |            |            |
-//!                |            |            32 references ahead: the row of its name comes nearer
+//!                |            |            32 references ahead: the line of its name comes nearer
 //!                |            16 ahead: what the policy keeps of it comes nearer, if it has a name
 //!                now: hit, or miss, evict, insert
 //! ```
@@ -13,7 +13,7 @@
 //! id for a while, so that what its removal reads and writes is near by then:
 //!
 //! ```text
-//!   forgotten --> [ its id comes nearer ][ its row comes nearer ] --> free, if still unknown
+//!   forgotten --> [ its id comes nearer ][ its line comes nearer ] --> free, if still unknown
 //!                          16                       16
 //! ```
 
@@ -30,7 +30,9 @@ use crate::names::Names;
 const IDS_MIN: u32 = 4 << 20;
 /// Ids for each frame from which on names cost less than a row for every id.
 const IDS_PER_FRAME_MIN: u32 = 16;
-/// When all handles were given and none came back, there will be an eighth more.
+/// At first there is a handle more for each so many frames, so that most often the next one is free.
+const SPARE_ONE_OF: u32 = 4;
+/// When few handles are free, there will be an eighth more.
 const GROW_ONE_OF: u32 = 8;
 
 /// Whether a trace of `ids` blocks is simulated with names.
@@ -49,10 +51,11 @@ pub(crate) struct Sparse<P> {
 
 impl<P: Online> Sparse<P> {
     pub(crate) fn new(policy: P, frames: u32) -> Self {
-        let handles = frames + 64;
+        let names = Names::new(frames + frames / SPARE_ONE_OF + 64);
+        let handles = names.handles();
         Self {
             cache: Dense::new(policy, handles, frames),
-            names: Names::new(handles),
+            names,
             leaving: VecDeque::with_capacity(2 * AHEAD + 1),
             is_leaving: Handles::new(handles),
         }
@@ -60,7 +63,7 @@ impl<P: Online> Sparse<P> {
 
     #[inline]
     fn name(&mut self, id: u32) -> Handle {
-        if self.names.is_full() {
+        if self.names.is_scarce() {
             self.make_room();
         }
         let handle = self.names.name(id).expect("room was made");
@@ -70,15 +73,10 @@ impl<P: Online> Sparse<P> {
 
     #[cold]
     fn make_room(&mut self) {
-        while !self.leaving.is_empty() {
-            self.free_oldest();
-        }
-        if self.names.is_full() {
-            let handles = self.names.handles() + self.names.handles() / GROW_ONE_OF + 1;
-            self.names.grow(handles);
-            self.cache.grow(handles);
-            self.is_leaving.grow(handles);
-        }
+        let handles = self.names.handles() + self.names.handles() / GROW_ONE_OF + 1;
+        self.names.grow(handles);
+        self.cache.grow(handles);
+        self.is_leaving.grow(handles);
     }
 
     /// After a verb: the policy no longer knows some handles.
@@ -105,7 +103,7 @@ impl<P: Online> Sparse<P> {
         self.names.expect_id(handle);
         self.leaving.push_back(handle);
         if let Some(at) = self.leaving.len().checked_sub(AHEAD + 1) {
-            self.names.expect_row(self.leaving[at]);
+            self.names.expect_line(self.leaving[at]);
         }
     }
 
@@ -133,7 +131,7 @@ impl<P: Online> Demand for Sparse<P> {
                 self.names.expect(later);
                 self.cache.policy.expect(later);
             }
-            if let Some(handle) = ids.get(at + AHEAD).and_then(|&soon| self.names.find(soon)) {
+            if let Some(handle) = ids.get(at + AHEAD).and_then(|&soon| self.names.guess(soon)) {
                 self.cache.policy.prefetch(&self.cache.links, handle);
             }
             let known = self.names.find(id);
