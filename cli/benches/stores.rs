@@ -48,15 +48,15 @@ fn main() -> ExitCode {
     }
     let Some(shop) = Shop::open() else { return ExitCode::SUCCESS };
     let ways = [
-        ("ranges, no mount", Way::Straight, Wish::Ranges),
-        ("ranges, one mount", Way::Mounts(1), Wish::Ranges),
-        ("ranges, four mounts", Way::Mounts(4), Wish::Ranges),
-        ("objects, no mount", Way::Straight, Wish::Objects),
-        ("objects, one mount", Way::Mounts(1), Wish::Objects),
-        ("objects, four mounts", Way::Mounts(4), Wish::Objects),
+        ("ranges, no mount", Way::Straight, ReadOrder::Ranges),
+        ("ranges, one mount", Way::Mounts(1), ReadOrder::Ranges),
+        ("ranges, four mounts", Way::Mounts(4), ReadOrder::Ranges),
+        ("objects, no mount", Way::Straight, ReadOrder::Objects),
+        ("objects, one mount", Way::Mounts(1), ReadOrder::Objects),
+        ("objects, four mounts", Way::Mounts(4), ReadOrder::Objects),
     ];
     let mut rows =
-        ways.map(|(name, way, wish)| Row { name, way, wish, first: Vec::new(), again: Vec::new() });
+        ways.map(|(name, way, order)| Row { name, way, order, first: Vec::new(), again: Vec::new() });
     for round in 0..ROUNDS {
         // The first one changes, so that other work of the machine hurts all alike.
         for turn in 0..rows.len() {
@@ -80,14 +80,14 @@ fn main() -> ExitCode {
 
 /// What all readers together read: all of it, each byte once.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Wish {
+enum ReadOrder {
     /// In ranges, in no order.
     Ranges,
     /// Each object from its beginning to its end, two readers for each, a half of it each.
     Objects,
 }
 
-impl Wish {
+impl ReadOrder {
     /// What one of the readers reads: objects, and places in them.
     fn of(self, reader: usize) -> Vec<(usize, usize)> {
         let ranges = OBJECT_BYTES / RANGE_BYTES;
@@ -111,7 +111,7 @@ enum Way {
 struct Row {
     name: &'static str,
     way: Way,
-    wish: Wish,
+    order: ReadOrder,
     first: Vec<Pass>,
     /// The same once more, of what is cached by then.
     again: Vec<Pass>,
@@ -127,12 +127,12 @@ struct Pass {
 impl Row {
     fn measure(&mut self, shop: &Shop) {
         let Way::Mounts(count) = self.way else {
-            self.first.push(shop.straight(self.wish));
-            return self.again.push(shop.straight(self.wish));
+            self.first.push(shop.straight(self.order));
+            return self.again.push(shop.straight(self.order));
         };
-        let mounts: Vec<_> = (0..count).map(|_| shop.mount(self.wish)).collect();
-        self.first.push(shop.through(&mounts, self.wish));
-        self.again.push(shop.through(&mounts, self.wish));
+        let mounts: Vec<_> = (0..count).map(|_| shop.mount(self.order)).collect();
+        self.first.push(shop.through(&mounts, self.order));
+        self.again.push(shop.through(&mounts, self.order));
         mounts.iter().for_each(Place::umount);
     }
 }
@@ -191,9 +191,9 @@ impl Shop {
         Arc::new(builder.with_access_key_id("me").with_secret_access_key(SECRET).build().unwrap())
     }
 
-    fn mount(&self, wish: Wish) -> Place {
+    fn mount(&self, order: ReadOrder) -> Place {
         let place = Place::new();
-        let lookahead = if wish == Wish::Ranges { "none" } else { "auto" };
+        let lookahead = if order == ReadOrder::Ranges { "none" } else { "auto" };
         let point = place.point().display().to_string();
         let words = ["mount", "s3://box/data", &point, "--cache", "256M", "--lookahead", lookahead];
         let mut command = place.command(&words);
@@ -203,7 +203,7 @@ impl Shop {
         place
     }
 
-    fn straight(&self, wish: Wish) -> Pass {
+    fn straight(&self, order: ReadOrder) -> Pass {
         let store = self.client();
         let requests = (ALL_BYTES / RANGE_BYTES) as u64;
         self.pass(
@@ -212,7 +212,7 @@ impl Shop {
                 let readers = (0..READERS).map(|reader| {
                     let (store, objects) = (Arc::clone(&store), self.objects.clone());
                     self.runtime.spawn(async move {
-                        for (object, at) in wish.of(reader) {
+                        for (object, at) in order.of(reader) {
                             let range = at as u64..(at + RANGE_BYTES) as u64;
                             let bytes = store.get_range(&name(object).into(), range).await.unwrap();
                             assert!(
@@ -229,7 +229,7 @@ impl Shop {
         )
     }
 
-    fn through(&self, mounts: &[Place], wish: Wish) -> Pass {
+    fn through(&self, mounts: &[Place], order: ReadOrder) -> Pass {
         let before: u64 = mounts.iter().map(requests).sum();
         let count = || mounts.iter().map(requests).sum::<u64>() - before;
         self.pass(count, || {
@@ -242,7 +242,7 @@ impl Shop {
                             (0..OBJECTS).map(|object| File::open(point.join(object.to_string())).unwrap());
                         let files: Vec<File> = files.collect();
                         let mut bytes = vec![0; RANGE_BYTES];
-                        for (object, at) in wish.of(reader) {
+                        for (object, at) in order.of(reader) {
                             files[object].read_exact_at(&mut bytes, at as u64).unwrap();
                             assert!(
                                 bytes == self.objects[object][at..at + RANGE_BYTES],
@@ -302,8 +302,8 @@ fn unmet(rows: &[Row]) -> Vec<String> {
         if row.again.iter().any(|pass| pass.requests > 0) {
             unmet.push(format!("{}: what is cached was asked for again", row.name));
         }
-        let straight = rows.iter().find(|other| other.way == Way::Straight && other.wish == row.wish);
-        let straight = spread(&straight.expect("one for each wish").first, |pass| pass.rate)[0];
+        let straight = rows.iter().find(|other| other.way == Way::Straight && other.order == row.order);
+        let straight = spread(&straight.expect("one for each order").first, |pass| pass.rate)[0];
         let rate = spread(&row.first, |pass| pass.rate)[0];
         if rate < SLOWEST * straight {
             unmet.push(format!("{}: {rate:.0} MB/s, {straight:.0} without a mount", row.name));

@@ -89,7 +89,8 @@ fn suggestion(error: &clap::Error) -> String {
     };
     [(InvalidArg, SuggestedArg), (InvalidSubcommand, SuggestedSubcommand), (InvalidValue, ValidValue)]
         .into_iter()
-        .find_map(|(typed, near)| names(typed).first().map(|typed| perhaps(typed, names(near))))
+        .filter_map(|(typed, near)| names(typed).first().map(|typed| perhaps(typed, names(near))))
+        .find(|suggestion| !suggestion.is_empty())
         .unwrap_or_default()
 }
 

@@ -5,8 +5,9 @@
 //!   4711.log.1    what was said before that, as much at most
 //! ```
 //!
-//! Without a name given, it lies beside the control sockets. There an empty one goes with its host,
-//! and those of hosts that are gone make way for new ones, [`LOGS_MAX`] at most.
+//! It lies beside the control sockets. An empty one goes with its host, and those of hosts that are
+//! gone make way for new ones, [`LOGS_MAX`] at most. Why it has one place:
+//! docs/decisions/0101-what-csv-and-lists-say-already.md.
 
 use anyhow::Result;
 use pantler_control::{ControlError, runtime};
@@ -32,31 +33,15 @@ const LOGS_MAX: usize = 16;
 pub struct Log {
     path: PathBuf,
     file: File,
-    /// Whether we chose its name.
-    is_ours: bool,
 }
 
 impl Log {
-    /// Opens the log of this host: the one that was named, or the one beside the sockets.
-    ///
-    /// # Errors
-    /// Usage, naming a file that was named and cannot be written.
-    pub fn open(named: Option<&Path>) -> Result<Log> {
-        let Some(path) = named else {
-            let folder = runtime::prepare_folder()?;
-            clean(&folder);
-            let path = folder.join(format!("{}.log", std::process::id()));
-            return Ok(Log { file: open(&path)?, path, is_ours: true });
-        };
-        let refuse = |error: io::Error| {
-            ControlError::invalid(format!("log {path:?}: expected a file that can be written, {error}"))
-        };
-        let file = open(path).map_err(refuse)?;
-        if !file.metadata().map_err(refuse)?.is_file() {
-            return Err(refuse(io::Error::other("not a regular file")).into());
-        }
-        // The host stands elsewhere soon.
-        Ok(Log { path: path.canonicalize().map_err(refuse)?, file, is_ours: false })
+    /// Opens the log of this host.
+    pub fn open() -> Result<Log> {
+        let folder = runtime::prepare_folder()?;
+        clean(&folder);
+        let path = folder.join(format!("{}.log", std::process::id()));
+        Ok(Log { file: open(&path)?, path })
     }
 
     /// Where it is.
@@ -79,18 +64,16 @@ impl Log {
         self.take_stderr()
     }
 
-    /// The host ends: an empty log goes with it, unless the user named it. Whether it did.
+    /// The host ends: an empty log goes with it. Whether it did.
     pub fn finish(self) -> bool {
         let is_empty = self.file.metadata().is_ok_and(|metadata| metadata.len() == 0);
         // One that stays is cleaned up with a later host.
-        self.is_ours && is_empty && fs::remove_file(&self.path).is_ok()
+        is_empty && fs::remove_file(&self.path).is_ok()
     }
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    // A fifo would wait for its reader.
-    let nonblock = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-    File::options().append(true).create(true).mode(0o600).custom_flags(nonblock).open(path)
+    File::options().append(true).create(true).mode(0o600).open(path)
 }
 
 fn before(path: &Path) -> PathBuf {
@@ -188,15 +171,5 @@ mod tests {
         let left = fs::read_dir(folder.path()).unwrap().count();
         assert_eq!(left, LOGS_MAX - 1 + 2, "the newest, ours, and what is no log");
         assert!(own.exists() && path(2 * LOGS_MAX as u32 - 1).exists() && !path(0).exists());
-    }
-
-    #[test]
-    fn a_log_that_cannot_be_written_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        for bad in [folder.path().to_owned(), folder.path().join("no/such"), "/dev/null".into()] {
-            let error = Log::open(Some(&bad)).unwrap_err();
-            assert_eq!(crate::failure::exit_status(&error), 2, "{error}");
-            assert!(error.to_string().contains(&*bad.to_string_lossy()), "{error}");
-        }
     }
 }

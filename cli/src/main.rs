@@ -47,8 +47,7 @@ fn main() -> ExitCode {
         Err(error) => return failure::report_parse(&error),
     };
     // What stands in a file for long needs the time.
-    let is_kept =
-        matches!(&arguments.command, Command::Mount(mount) if mount.detached || mount.log.is_some());
+    let is_kept = matches!(&arguments.command, Command::Mount(mount) if mount.detached);
     match log::to_stderr(arguments.verbose, is_kept).and_then(|()| dispatch(arguments.command)) {
         Ok(status) => ExitCode::from(status),
         Err(error) => failure::report(&error),

@@ -86,11 +86,6 @@ pub fn mount(arguments: Mount) -> Result<u8> {
         && !mount.needs_environment()
         && let Some(mut daemon) = Client::daemon()
     {
-        if let Some(log) = &mount.log {
-            let text =
-                format!("--log {log:?}: expected no log of its own, the daemon hosts the mount and has one");
-            return Err(ControlError::invalid(text).into());
-        }
         let launch = serde_json::to_value(&mount).map_err(|_| {
             let Mount { origin, mount_point, .. } = &mount;
             let text = format!("{origin:?} on {mount_point:?}: expected UTF-8, to tell the daemon");
@@ -145,12 +140,9 @@ fn host(mount: &Mount) -> Result<()> {
         rustix::process::setsid().context("cannot leave the terminal")?;
     }
     // Before anything is mounted: a log that cannot be written is refused.
-    let named = mount.log.as_deref().map(|path| Log::open(Some(path))).transpose()?;
     let mounted = mount.mount()?;
-    let mut log = match named {
-        None if detached => Log::open(None).inspect_err(|error| tracing::warn!("no log: {error:#}")).ok(),
-        named => named,
-    };
+    let opened = detached.then(Log::open);
+    let mut log = opened.and_then(|log| log.inspect_err(|error| tracing::warn!("no log: {error:#}")).ok());
     let body = mounted.body();
     let info = body.describe();
     let server = open_door(body).inspect_err(|error| tracing::warn!("no control socket: {error:#}")).ok();
@@ -179,7 +171,7 @@ fn host(mount: &Mount) -> Result<()> {
     drop(server);
     let ended = mounted.unmount().map_err(mounting::control_error);
     if ended.is_err() && is_silent {
-        Log::open(None)?.take_stderr()?;
+        Log::open()?.take_stderr()?;
     }
     Ok(ended?)
 }

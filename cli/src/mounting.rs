@@ -55,9 +55,6 @@ pub struct Mount {
     /// for what measured best
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = named(values::lookaheads, values::lookahead), hide_possible_values = true)]
     pub lookahead: String,
-    /// Blocks that are looked ahead at a time
-    #[arg(long, value_name = "COUNT", value_parser = |text: &str| values::whole(text, 1..=pantler_mount::WINDOW_MAX))]
-    pub window: Option<u32>,
     /// Threads that fetch ahead, 8 without it; 0 for nothing fetched ahead at all
     #[arg(long, value_name = "COUNT", value_parser = |text: &str| values::whole(text, 0..=256_u16))]
     pub prefetchers: Option<u16>,
@@ -74,11 +71,6 @@ pub struct Mount {
     pub store: Store,
     #[command(flatten)]
     pub tiers: Tiers,
-    /// Where its log goes, about 2 MiB at most; in the background without it beside the control
-    /// sockets
-    #[arg(long, value_name = "FILE")]
-    #[serde(skip)]
-    pub log: Option<PathBuf>,
     /// Say what is mounted as one JSON object
     #[arg(long)]
     #[serde(skip)]
@@ -296,7 +288,6 @@ impl Mount {
         if self.lookahead != "auto" {
             options.lookahead = parsed(&self.lookahead)?;
         }
-        options.window = self.window.unwrap_or(options.window);
         options.prefetchers = self.prefetchers.map_or(options.prefetchers, usize::from);
         options.owner_by = self.owner_by.parse::<OwnerBy>().map_err(control_error)?;
         options.allow_other |= self.allow_other;

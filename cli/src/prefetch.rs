@@ -1,14 +1,13 @@
 //! `pantler prefetch`: what an owner will read, in order.
 //!
 //! A list may be of any length: as much as a body takes at once is sent, then the rest as the
-//! reader gets on.
+//! reader gets on. No trace is read for it: docs/decisions/0101-what-csv-and-lists-say-already.md.
 
 use anyhow::{Context, Result};
 use clap::Args;
 use pantler_control::client::{open_to_name, unexpected};
 use pantler_control::wire::{Answer, Request};
 use pantler_control::{ControlError, Hint, HintAnswer, ListAnswer, OwnerSelector, RANGES_MAX};
-use pantler_trace::{ReadOptions, Reader};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -51,9 +50,6 @@ pub struct What {
     /// input
     #[arg(long, value_name = "LIST")]
     pub blocks: Option<PathBuf>,
-    /// What a trace read, in its order
-    #[arg(long, value_name = "TRACE")]
-    pub from_trace: Option<PathBuf>,
     /// End the list that the owner has
     #[arg(long)]
     pub end: bool,
@@ -161,10 +157,7 @@ fn body(arguments: &Prefetch, first: Option<&Path>) -> Result<Found> {
 
 /// What is to be read, at least one part.
 fn parts(what: &What) -> Result<Vec<Part>> {
-    let What { files, blocks, from_trace, .. } = what;
-    if let Some(trace) = from_trace {
-        return from_trace_file(trace);
-    }
+    let What { files, blocks, .. } = what;
     let list = files.as_ref().or(blocks.as_ref()).context("a list is required")?;
     let mut parts = Vec::new();
     for (number, line) in lines(list)?.enumerate() {
@@ -217,37 +210,6 @@ fn add(parts: &mut Vec<Part>, path: PathBuf, range: Option<(i64, i64)>) {
         },
         (_, range) => parts.push(Part { path, ranges: range.into_iter().collect() }),
     }
-}
-
-/// The reads of a trace, neighbours put together. Files that are gone are left out.
-fn from_trace_file(trace: &Path) -> Result<Vec<Part>> {
-    let mut reader = Reader::open(trace, &ReadOptions::default())?;
-    let refuse = |what: &str| ControlError::invalid(format!("{}: expected {what}", trace.display()));
-    let (mut parts, mut batch, mut more) = (Vec::new(), Vec::new(), true);
-    while more {
-        batch.clear();
-        more = reader.fill(&mut batch)?;
-        if !reader.has_ranges() {
-            return Err(refuse("a trace that knows files and bytes").into());
-        }
-        for request in batch.iter().filter(|request| !request.write && request.length > 0) {
-            let name = reader.file_names().get(request.file as usize);
-            let start = i64::try_from(request.offset).ok();
-            let end = start.and_then(|start| start.checked_add(i64::from(request.length)));
-            if let (Some(name), Some(start), Some(end)) = (name, start, end) {
-                add(&mut parts, name.into(), Some((start, end)));
-            }
-        }
-    }
-    let all = parts.len();
-    parts.retain(|part: &Part| open_to_name(&part.path).is_ok());
-    if parts.len() < all {
-        eprintln!("pantler: left out {} ranges of files that are gone", all - parts.len());
-    }
-    if parts.is_empty() {
-        return Err(refuse("reads of files that are there").into());
-    }
-    Ok(parts)
 }
 
 #[cfg(test)]

@@ -120,16 +120,12 @@ impl<'a> Session<'a> {
                 Err(RecvTimeoutError::Disconnected) => anyhow::bail!("reading {} failed", source.trace),
             }
         };
-        let (loaded, report) = loaded.map_err(trace_error)?;
+        let (loaded, note) = loaded.map_err(trace_error)?;
         if self.words.timings {
             eprintln!("pantler: prepared in {took}");
         }
-        let Some(report) = report else { return Ok(Some(loaded)) };
-        if let Some(note) = &report.note {
+        if let Some(note) = note {
             eprintln!("pantler: {note}");
-        }
-        if let Some(first) = &report.first_bad {
-            eprintln!("pantler: {} bad lines or records skipped, the first: {first}", report.skipped);
         }
         Ok(Some(loaded))
     }

@@ -18,8 +18,8 @@ use crate::identity::Identity;
 
 #[derive(Debug, Args)]
 pub struct Stage {
-    /// User to become, with group and supplementary groups: `uid:gid:group,group`
-    #[arg(long)]
+    /// User to become, with group and supplementary groups, as JSON
+    #[arg(long, value_parser = |text: &str| serde_json::from_str::<crate::identity::Credentials>(text))]
     identity: Option<crate::identity::Credentials>,
     /// File with the program's environment
     #[arg(long)]
@@ -46,7 +46,7 @@ impl Staged {
         let mut command = Command::new("/proc/self/exe");
         command.arg(WORD).arg(format!("--environment={}", environment::path(&environment)));
         if let Some(credentials) = &identity.credentials {
-            command.arg(format!("--identity={credentials}"));
+            command.arg(format!("--identity={}", serde_json::to_string(credentials)?));
         }
         command.arg("--").args(program);
         let child = command.spawn().context("cannot start a process")?;

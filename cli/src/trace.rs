@@ -44,9 +44,6 @@ struct Reading {
     /// What the columns of a CSV mean, in order or as MEANING=NAME
     #[arg(long, value_name = "LIST")]
     columns: Option<pantler_trace::Columns>,
-    /// Leave out lines that make no sense, and count them
-    #[arg(long)]
-    skip_bad_lines: bool,
 }
 
 #[derive(Debug, Args)]
@@ -102,14 +99,13 @@ struct Told<'a> {
     distinct: u32,
     owners: &'a [String],
     files: usize,
-    skipped: u64,
 }
 
 fn info(words: &Info) -> Result<()> {
     let Reading { trace, .. } = &words.reading;
     let options = Options { read: words.reading.options(), unit: words.unit, ..Options::default() };
     let (prepared, report) = prepare(trace, &options).map_err(failure)?;
-    remark(report.note.as_deref(), report.skipped, report.first_bad.as_deref());
+    remark(report.note.as_deref());
     let name = trace.to_string_lossy();
     let content = Told {
         trace: &name,
@@ -121,7 +117,6 @@ fn info(words: &Info) -> Result<()> {
         distinct: prepared.distinct(),
         owners: prepared.owner_names(),
         files: prepared.file_names().len().max(1),
-        skipped: report.skipped,
     };
     if words.json {
         return output::json("trace", &content);
@@ -137,7 +132,6 @@ fn info(words: &Info) -> Result<()> {
         ("distinct", content.distinct.to_string()),
         ("owners", content.owners.len().max(1).to_string()),
         ("files", content.files.to_string()),
-        ("skipped", content.skipped.to_string()),
     ];
     for (name, value) in rows {
         writeln!(text, "{name:<12} {value}")?;
@@ -159,8 +153,7 @@ fn convert(words: &Convert) -> Result<()> {
         }
         Ok(())
     })?;
-    let first = reader.first_bad().map(ToString::to_string);
-    remark(reader.note(), reader.skipped(), first.as_deref());
+    remark(reader.note());
     Ok(())
 }
 
@@ -185,12 +178,7 @@ fn generate(words: &Generate) -> Result<()> {
 
 impl Reading {
     fn options(&self) -> ReadOptions {
-        ReadOptions {
-            format: self.format,
-            columns: self.columns.clone(),
-            skip_bad_lines: self.skip_bad_lines,
-            ..ReadOptions::default()
-        }
+        ReadOptions { format: self.format, columns: self.columns.clone() }
     }
 }
 
@@ -216,18 +204,11 @@ fn write(path: &Path, content: Content, fill: impl FnOnce(&mut Writer<File>) -> 
     result.with_context(cannot)
 }
 
-fn remark(note: Option<&str>, skipped: u64, first: Option<&str>) {
+fn remark(note: Option<&str>) {
     if let Some(note) = note {
         let mut err = std::io::stderr().lock();
         // There is no reader when standard error is closed.
         let _ = writeln!(err, "pantler: {note}");
-    }
-    if skipped > 0 {
-        let _ = writeln!(
-            std::io::stderr().lock(),
-            "pantler: left out {skipped} bad lines or records; the first: {}",
-            first.unwrap_or("?")
-        );
     }
 }
 

@@ -262,30 +262,6 @@ fn what_a_killed_host_leaves_is_cleaned_by_the_next_mount() {
 }
 
 #[test]
-fn a_host_writes_the_log_it_is_told_to() {
-    let Some(place) = Place::new() else { return };
-    let (origin, point) = (place.origin().display().to_string(), place.point().display().to_string());
-    let log = place.folder.path().join("log");
-    let named = log.display().to_string();
-    let bad = place.pantler(&["mount", &origin, &point, "--log", "/no/such/log"]);
-    assert_eq!(bad.status.code(), Some(2), "{}", String::from_utf8_lossy(&bad.stderr));
-    assert!(
-        String::from_utf8_lossy(&bad.stderr).starts_with("pantler: log \"/no/such/log\": expected a file")
-    );
-    assert!(!is_mounted(&place.point()));
-    let line = place.mount(&["--log", &named]);
-    assert!(line.contains(&format!("\"log\":\"{named}\"")), "{line}");
-    place.umount();
-    assert!(log.exists(), "what was named stays");
-    // The daemon has a log of its own.
-    let _daemon = Daemon(place.command(&["daemon"]).stderr(Stdio::null()).spawn().unwrap());
-    let socket = place.folder.path().join("run/control.sock");
-    eventually("the daemon listens", || socket.exists());
-    let refused = place.pantler(&["mount", &origin, &point, "--log", &named]);
-    assert_eq!(refused.status.code(), Some(2), "{}", String::from_utf8_lossy(&refused.stderr));
-}
-
-#[test]
 fn a_stopped_host_holds_no_command_up_for_long() {
     let Some(place) = Place::new() else { return };
     let number = number(&place.mount(&[]), "pid");
@@ -445,13 +421,6 @@ fn what_will_be_read_is_there_before() {
     assert!(shown.contains("\"kind\":\"list\"") && number(&shown, "ranges") == 1, "{shown}");
     place.ok(&["prefetch", "--end", "--owner", "kept"]);
     assert_eq!(number(&place.ok(&["prefetch", "--json", "--show", "--owner", "kept"]), "ranges"), 0);
-    // A trace says it as well.
-    let trace = place.folder.path().join("trace.csv");
-    let lines = [0, 4096, 90_000].map(|offset| format!("x,{},{offset},4096,read\n", names[0]));
-    fs::write(&trace, format!("owner,file,offset,length,op\n{}", lines.concat())).unwrap();
-    let said =
-        place.ok(&["prefetch", "--json", "--from-trace", &trace.display().to_string(), "--owner", "kept"]);
-    assert_eq!(number(&said, "ranges"), 2, "{said}");
     place.umount();
 }
 

@@ -384,7 +384,7 @@ fn a_mount_takes_what_the_limit_of_its_control_group_leaves() {
     // The mounts of one host take what the others leave: 50, then a quarter, and no 76 beside them.
     let _daemon = Daemon(group.inside(&place.command(&["daemon"])).stderr(Stdio::null()).spawn().unwrap());
     eventually("the daemon listens", || place.folder.path().join("run/control.sock").exists());
-    for (name, blocks) in [("first", 780..=800), ("second", 380..=400)] {
+    for (name, blocks) in [("first", 760..=800), ("second", 370..=400)] {
         let point = place.folder.path().join(name);
         fs::create_dir(&point).unwrap();
         let point = point.display().to_string();

@@ -64,7 +64,7 @@ fn one_object_per_run_and_line() {
         json!({
             "trace": trace, "policy": policy, "size": size, "requests": 10, "misses": misses,
             "hit_ratio": f64::from(10 - misses) / 10.0, "footprint": 3, "unit": "object", "warm_up": 0,
-            "skipped_lines": 0, "version": 1, "kind": "sim",
+            "version": 1, "kind": "sim",
         })
     };
     let expected =
@@ -91,7 +91,7 @@ fn lookahead_says_what_it_brought() {
             "trace": trace, "policy": "lru", "size": 5, "requests": 20, "misses": misses,
             "hit_ratio": f64::from(20 - misses) / 20.0, "lookahead": lookahead, "window": 1,
             "prefetched": prefetched, "used": used, "wasted": 0, "room": room, "footprint": 20,
-            "unit": "object", "warm_up": 0, "skipped_lines": 0, "version": 1, "kind": "sim",
+            "unit": "object", "warm_up": 0, "version": 1, "kind": "sim",
         })
     };
     assert_eq!(found, [object("none", 20, 0, 0, 0.0), object("sa-w2r", 1, 20, 19, 1.0)]);
@@ -205,7 +205,7 @@ fn owners_share_under_control() {
             "b": {"requests": 2, "misses": 2, "overrules": 0, "mistakes": 0},
         },
         "trace": trace, "requests": 6, "misses": 6, "hit_ratio": 0.0, "revocations": 0, "footprint": 3,
-        "unit": "object", "warm_up": 0, "skipped_lines": 0, "version": 1, "kind": "sim",
+        "unit": "object", "warm_up": 0, "version": 1, "kind": "sim",
     });
     assert_eq!(serde_json::from_str::<Value>(&out).unwrap(), expected);
     assert!(out.contains("\"owners\":{\"a\":{\"requests\":4,"), "{out}");
@@ -430,17 +430,12 @@ fn help_lists_policies_with_parameters() {
 }
 
 #[test]
-fn bad_lines_fail_or_are_counted() {
+fn bad_lines_fail() {
     let folder = Folder::new();
     let trace = folder.file("t.csv", "owner,file,block\na,x,1\na,x,oops\na,x,1\n");
     let (status, out, err) = sim(&[&trace, "--size", "1", "--json"]);
     assert_eq!((status, out.as_str()), (1, ""));
     assert!(err.contains("line 3"), "{err}");
-    let (status, out, err) = sim(&[&trace, "--size", "1", "--json", "--skip-bad-lines"]);
-    assert_eq!(status, 0, "{err}");
-    assert!(err.contains("pantler: 1 bad lines or records skipped, the first: "), "{err}");
-    let found: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((&found["skipped_lines"], &found["misses"]), (&json!(1), &json!(1)));
 }
 
 /// Runs until the first result, then interrupts.
@@ -612,7 +607,6 @@ fn tiers_give_one_object_per_protocol() {
         "footprint",
         "unit",
         "warm_up",
-        "skipped_lines",
         "version",
         "kind",
     ];

@@ -61,32 +61,28 @@ impl Target {
     }
 }
 
-/// Reads and prepares, with and without bad lines.
+/// Reads and prepares.
 fn read(bytes: &[u8], options: &ReadOptions) {
-    for skip_bad_lines in [false, true] {
-        let options = ReadOptions { skip_bad_lines, ..options.clone() };
-        let open = || Reader::from_read("fuzz", Cursor::new(bytes.to_vec()), &options);
-        let mut reader = match open() {
-            Ok(reader) => reader,
-            Err(error) => return message(&error.to_string()),
-        };
-        let mut batch = Vec::new();
-        for _ in 0..BATCHES_MAX {
-            match reader.fill(&mut batch) {
-                Ok(more) => assert!(batch.len() <= BATCH_MAX && more != batch.is_empty()),
-                Err(error) => {
-                    message(&error.to_string());
-                    break;
-                }
+    let open = || Reader::from_read("fuzz", Cursor::new(bytes.to_vec()), options);
+    let mut reader = match open() {
+        Ok(reader) => reader,
+        Err(error) => return message(&error.to_string()),
+    };
+    let mut batch = Vec::new();
+    for _ in 0..BATCHES_MAX {
+        match reader.fill(&mut batch) {
+            Ok(more) => assert!(batch.len() <= BATCH_MAX && more != batch.is_empty()),
+            Err(error) => {
+                message(&error.to_string());
+                break;
             }
         }
-        assert!(skip_bad_lines || reader.skipped() == 0);
-        for unit in [None, Some(Unit::Block(4096))] {
-            let options = Options { unit, references_max: Some(REFERENCES_MAX), ..Options::default() };
-            match prepare_reader(open().expect("it opened before"), &options) {
-                Ok((trace, _)) => trace.validate(),
-                Err(error) => message(&error.to_string()),
-            }
+    }
+    for unit in [None, Some(Unit::Block(4096))] {
+        let options = Options { unit, references_max: Some(REFERENCES_MAX), ..Options::default() };
+        match prepare_reader(open().expect("it opened before"), &options) {
+            Ok((trace, _)) => trace.validate(),
+            Err(error) => message(&error.to_string()),
         }
     }
 }

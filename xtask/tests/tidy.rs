@@ -121,7 +121,8 @@ fn documents_that_are_named_are_here_and_decisions_are_named() {
     let tracked: Vec<String> = files().iter().map(|path| path.display().to_string()).collect();
     let exists = |name: &str| tracked.iter().any(|path| path == name || path.ends_with(&format!("/{name}")));
     let (mut missing, mut named) = (Vec::new(), String::new());
-    for path in tracked.iter().filter(|path| path.ends_with(".md") || path.ends_with(".rs")) {
+    let speaks = |path: &&String| [".md", ".rs", "Cargo.toml"].iter().any(|end| path.ends_with(end));
+    for path in tracked.iter().filter(speaks) {
         let text = fs::read_to_string(root().join(path)).expect("tracked text can be read");
         let is_index = path == "docs/decisions/README.md";
         for (number, line) in text.lines().enumerate() {

@@ -31,8 +31,6 @@ pub struct Trace {
     #[pyo3(get)]
     unit: String,
     #[pyo3(get)]
-    skipped_lines: u64,
-    #[pyo3(get)]
     note: Option<String>,
 }
 
@@ -40,22 +38,20 @@ pub struct Trace {
 impl Trace {
     /// Reads a file, or makes what a generator's text says.
     #[staticmethod]
-    #[pyo3(signature = (trace, *, format=None, unit=None, columns=None, skip_bad_lines=false))]
+    #[pyo3(signature = (trace, *, format=None, unit=None, columns=None))]
     fn open(
         py: Python<'_>,
         trace: PathBuf,
         format: Option<String>,
         unit: Option<String>,
         columns: Option<String>,
-        skip_bad_lines: bool,
     ) -> PyResult<Self> {
         let trace = trace.into_os_string().into_string();
         let trace = trace.map_err(|name| of_words(format!("trace {name:?}: expected a name in UTF-8")))?;
-        let source = Source { trace, format, unit, columns, skip_bad_lines };
+        let source = Source { trace, format, unit, columns };
         let wanted = source.clone();
-        let (loaded, report) = interruptible(py, move |_| load(&wanted))?.map_err(of_trace)?;
-        let (skipped, note) = report.map_or((0, None), |report| (report.skipped, report.note));
-        Ok(Self::new(source, loaded, skipped, note))
+        let (loaded, note) = interruptible(py, move |_| load(&wanted))?.map_err(of_trace)?;
+        Ok(Self::new(source, loaded, note))
     }
 
     /// Makes a trace of an array of ids.
@@ -68,7 +64,7 @@ impl Trace {
             Ids::Narrow(ids) => Prepared::from_ids(ids.into_iter().map(u64::from)),
             Ids::Wide(ids) => Prepared::from_ids(ids),
         })?;
-        Ok(Self::new(source, Loaded::new(prepared, 0), 0, None))
+        Ok(Self::new(source, Loaded::new(prepared), None))
     }
 
     /// The name that results carry.
@@ -153,12 +149,12 @@ impl Trace {
 }
 
 impl Trace {
-    fn new(source: Source, loaded: Loaded, skipped_lines: u64, note: Option<String>) -> Self {
+    fn new(source: Source, loaded: Loaded, note: Option<String>) -> Self {
         let trace = loaded.trace();
         let (requests, footprint) = (trace.requests().len(), trace.distinct());
         let (unit, measured) = (trace.unit().to_string(), loaded.footprint());
         let loaded = Arc::new(RwLock::new(loaded));
-        Self { source, loaded, measured, requests, footprint, unit, skipped_lines, note }
+        Self { source, loaded, measured, requests, footprint, unit, note }
     }
 
     fn job(&self, line: &str) -> PyResult<Job> {

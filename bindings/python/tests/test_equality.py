@@ -33,15 +33,12 @@ def test_every_policy(command: Command) -> None:
     assert lines(pantler.simulate(trace, names, [1, 2, 30])) == expected
 
 
-def test_every_option(command: Command, tmp_path: Path, numbers: Path, owners: Path) -> None:
-    bad = tmp_path / "bad"
-    bad.write_text("1\n2\nx\n1\n")
+def test_every_option(command: Command, numbers: Path, owners: Path) -> None:
     table: list[tuple[Path, list[str], dict[str, object]]] = [
         (numbers, ["--warm-up", "10%"], {"warm_up": 0.1}),
         (numbers, ["--warm-up", "500"], {"warm_up": 500}),
         (numbers, ["--format", "lirs"], {"format": "lirs"}),
         (owners, ["--columns", "owner,file,block"], {"columns": "owner,file,block"}),
-        (bad, ["--skip-bad-lines", "--format", "lirs"], {"skip_bad_lines": True, "format": "lirs"}),
     ]
     for trace, words, options in table:
         common = [trace, "--policy", "lru,opt", "--size", "1,2", *words]

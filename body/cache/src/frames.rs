@@ -19,7 +19,7 @@ use crate::lower::Below;
 use crate::memory::{Buffers, Slab};
 use crate::pages::{Cut, Pages};
 use crate::request::Request;
-use crate::scheduler::{Scheduler, Wanted, Wish};
+use crate::scheduler::{BlockFetch, Scheduler, Wanted};
 
 /// No buffer.
 const NONE: u32 = u32::MAX;
@@ -236,7 +236,7 @@ impl Frames {
                 // Not past the end of the file.
                 (_, Some(request)) if request.file == wanted.block.file && offset < request.size => {
                     let (owner, source) = (request.owner, Arc::clone(request.source));
-                    self.scheduler.submit(Wish { wanted, owner, position: 0, source });
+                    self.scheduler.submit(BlockFetch { wanted, owner, position: 0, source });
                     true
                 }
                 _ => false,

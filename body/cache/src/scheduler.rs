@@ -1,4 +1,4 @@
-//! The steward's scheduler before an origin: wishes and demands in, reads that may begin out.
+//! The steward's scheduler before an origin: fetches and demands in, reads that may begin out.
 //!
 //! ```text
 //!   submit (prefetch) --.                      .--> a worker takes the first run, in order
@@ -15,7 +15,7 @@
 //! Where what is wanted comes from is known here, too: by list, and by the request that a lookahead
 //! follows from.
 //!
-//! R1  A tag in `wishes` waits in `ordered`, and the other way round: demands leave when they come.
+//! R1  A tag in `fetches` waits in `ordered`, and the other way round: demands leave when they come.
 //! R2  A demand in `departures` has a thread that will [ask](Scheduler::may_go) for it.
 
 use std::collections::{HashMap, VecDeque};
@@ -60,7 +60,7 @@ pub(crate) struct Wanted {
 }
 
 /// A block to prefetch, and all that is needed for it.
-pub(crate) struct Wish {
+pub(crate) struct BlockFetch {
     pub(crate) wanted: Wanted,
     pub(crate) owner: OwnerId,
     /// Where it is on the device, in bytes, as far as that is known.
@@ -71,7 +71,7 @@ pub(crate) struct Wish {
 /// A run in flight.
 pub(crate) struct Begun {
     tag: u64,
-    pub(crate) wishes: Vec<Wish>,
+    pub(crate) fetches: Vec<BlockFetch>,
     /// Blocks of a hole between them that is read through, at most (Q7).
     pub(crate) hole_max: u64,
 }
@@ -125,7 +125,7 @@ impl Sources {
 pub(crate) struct Scheduler {
     order: Order,
     ordered: Ordered,
-    wishes: HashMap<u64, Wish>,
+    fetches: HashMap<u64, BlockFetch>,
     /// In the order in which they shall reach the device.
     departures: VecDeque<Departure>,
     /// Position of what departed last.
@@ -146,10 +146,10 @@ impl Scheduler {
         };
         // Demands are in flight when they are told.
         let options = SchedulerOptions { order, run_max: RUN_MAX, demands_max: u32::MAX, pace, batch_max };
-        let (ordered, wishes, departures) = (Ordered::new(options), HashMap::new(), VecDeque::new());
+        let (ordered, fetches, departures) = (Ordered::new(options), HashMap::new(), VecDeque::new());
         let started = Instant::now();
         let clock = Arc::new(move || started.elapsed().as_nanos() as u64);
-        Self { order, ordered, wishes, departures, stands: 0, clock, lists: HashMap::new() }
+        Self { order, ordered, fetches, departures, stands: 0, clock, lists: HashMap::new() }
     }
 
     pub(crate) fn set_clock(&mut self, clock: Clock) {
@@ -189,21 +189,21 @@ impl Scheduler {
         // Where that is unknown, files keep together.
         let position = listed.position.map_or(0, |start| start.saturating_add(offset));
         let source = Arc::clone(&listed.source);
-        self.submit(Wish { wanted, owner, position, source });
+        self.submit(BlockFetch { wanted, owner, position, source });
         true
     }
 
-    pub(crate) fn submit(&mut self, wish: Wish) {
-        let Wanted { block, ticket, why, .. } = wish.wanted;
-        let (owner, position) = (wish.owner, wish.position);
-        self.wishes.insert(ticket, wish);
+    pub(crate) fn submit(&mut self, fetch: BlockFetch) {
+        let Wanted { block, ticket, why, .. } = fetch.wanted;
+        let (owner, position) = (fetch.owner, fetch.position);
+        self.fetches.insert(ticket, fetch);
         let (file, first, count) = (block.file, block.index, 1);
         self.ordered.submit(Request { owner, why, file, first, count, position, tag: ticket });
     }
 
     /// It is not wanted any more, or read out of turn.
     pub(crate) fn cancel(&mut self, ticket: u64) {
-        if self.wishes.remove(&ticket).is_some() {
+        if self.fetches.remove(&ticket).is_some() {
             self.ordered.cancel(ticket);
         }
     }
@@ -214,7 +214,7 @@ impl Scheduler {
         match self.order {
             Order::Arrival => true,
             // What is not here is about to be taken by a worker.
-            Order::Position => self.wishes.get(&ticket).is_none_or(|wish| wish.wanted.why == Why::List),
+            Order::Position => self.fetches.get(&ticket).is_none_or(|fetch| fetch.wanted.why == Why::List),
         }
     }
 
@@ -283,8 +283,8 @@ impl Scheduler {
     fn depart(&mut self) -> Option<Begun> {
         let run = self.ordered.next(self.now_ns())?;
         self.stands = run.requests.last().map_or(0, |last| last.position);
-        let wishes = run.requests.iter().filter_map(|request| self.wishes.remove(&request.tag));
-        Some(Begun { tag: run.tag(), wishes: wishes.collect(), hole_max: run.hole_max })
+        let fetches = run.requests.iter().filter_map(|request| self.fetches.remove(&request.tag));
+        Some(Begun { tag: run.tag(), fetches: fetches.collect(), hole_max: run.hole_max })
     }
 
     /// The demand with that ticket is over.
@@ -298,22 +298,22 @@ impl Scheduler {
     }
 
     /// Gives up all requests that have not begun.
-    pub(crate) fn abandon(&mut self) -> Vec<Wish> {
+    pub(crate) fn abandon(&mut self) -> Vec<BlockFetch> {
         let mut abandoned = Vec::new();
         let departures = std::mem::take(&mut self.departures);
         for departure in departures {
             match departure {
                 Departure::Run(run) => {
                     self.completed(&run);
-                    abandoned.extend(run.wishes);
+                    abandoned.extend(run.fetches);
                 }
                 demand => self.departures.push_back(demand),
             }
         }
-        let tickets: Vec<u64> = self.wishes.keys().copied().collect();
+        let tickets: Vec<u64> = self.fetches.keys().copied().collect();
         for ticket in tickets {
             self.ordered.cancel(ticket);
-            abandoned.extend(self.wishes.remove(&ticket));
+            abandoned.extend(self.fetches.remove(&ticket));
         }
         abandoned
     }
@@ -321,10 +321,10 @@ impl Scheduler {
     /// Requests that have not begun.
     pub(crate) fn waiting(&self) -> usize {
         let begun = |departure: &Departure| match departure {
-            Departure::Run(run) => run.wishes.len(),
+            Departure::Run(run) => run.fetches.len(),
             Departure::Demand(_) => 0,
         };
-        self.wishes.len() + self.departures.iter().map(begun).sum::<usize>()
+        self.fetches.len() + self.departures.iter().map(begun).sum::<usize>()
     }
 
     /// Runs and demands that were taken.
@@ -344,7 +344,7 @@ impl Scheduler {
 
     pub(crate) fn validate(&self) {
         self.ordered.validate();
-        assert_eq!(self.ordered.waiting(), self.wishes.len(), "R1: requests that wait");
+        assert_eq!(self.ordered.waiting(), self.fetches.len(), "R1: requests that wait");
     }
 
     fn now_ns(&self) -> u64 {
@@ -369,8 +369,8 @@ mod tests {
         Wanted { block: Block::new(FileId(1), index), frame: Frame(0), ticket: index, why }
     }
 
-    fn wish(why: Why, index: u64) -> Wish {
-        Wish {
+    fn fetch(why: Why, index: u64) -> BlockFetch {
+        BlockFetch {
             wanted: wanted(why, index),
             owner: OwnerId(1),
             position: index << 12,
@@ -379,14 +379,14 @@ mod tests {
     }
 
     fn indices(run: &Begun) -> Vec<u64> {
-        run.wishes.iter().map(|wish| wish.wanted.block.index).collect()
+        run.fetches.iter().map(|fetch| fetch.wanted.block.index).collect()
     }
 
     #[test]
     fn runs_are_merged_and_what_was_taken_is_left_out() {
         let mut scheduler = Scheduler::new(Order::Position, 1, 0);
         for index in [9, 3, 4, 1, 10] {
-            scheduler.submit(wish(Why::List, index));
+            scheduler.submit(fetch(Why::List, index));
         }
         scheduler.cancel(9);
         let mut runs = Vec::new();
@@ -404,7 +404,7 @@ mod tests {
     fn prefetches_hold_back_for_demands_where_there_is_scheduling() {
         for (order, begins) in [(Order::Position, false), (Order::Arrival, true)] {
             let mut scheduler = Scheduler::new(order, 1, 0);
-            scheduler.submit(wish(Why::Lookahead, 5));
+            scheduler.submit(fetch(Why::Lookahead, 5));
             scheduler.demand(OwnerId(2), wanted(Why::Demand, 77), 3, 0);
             // Without scheduling what came before it goes before it.
             assert_eq!(scheduler.may_go(77), !begins);
@@ -419,9 +419,9 @@ mod tests {
     fn who_is_awaited_overtakes_a_flood_of_demands() {
         let mut scheduler = Scheduler::new(Order::Position, 1, 0);
         for index in [9, 3, 20] {
-            scheduler.submit(wish(Why::List, index));
+            scheduler.submit(fetch(Why::List, index));
         }
-        scheduler.submit(wish(Why::Lookahead, 30));
+        scheduler.submit(fetch(Why::Lookahead, 30));
         assert!(scheduler.keeps_its_place(9) && !scheduler.keeps_its_place(30));
         scheduler.hurry(9, OwnerId(1));
         let demand = |ticket| Wanted { ticket, ..wanted(Why::Demand, ticket) };
@@ -447,7 +447,7 @@ mod tests {
     fn what_nobody_serves_is_given_up() {
         let mut scheduler = Scheduler::new(Order::Position, 1, 0);
         for index in [9, 3, 20] {
-            scheduler.submit(wish(Why::List, index));
+            scheduler.submit(fetch(Why::List, index));
         }
         scheduler.demand(OwnerId(2), wanted(Why::Demand, 77), 1, 0);
         assert_eq!(scheduler.abandon().len(), 3);

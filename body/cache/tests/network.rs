@@ -10,7 +10,7 @@ use pantler_cache::{Cache, Options, Request};
 use pantler_origin::Source;
 use pantler_rig::{Net, command_bytes};
 use pantler_sim::tiers::{Protocol, UlcClients};
-use pantler_steward::placement::{Client, Order, Passing, Sizes, Step, Tier as Level};
+use pantler_steward::placement::{Client, Order, Passing, Sizes, Step, Tier as Distance};
 use pantler_steward::{FileId, OwnerId};
 use pantler_tier::{Place, RemoteOptions, RemoteTier, Seal, Stem, Tier};
 use pantler_tier_server::{ServeOptions, Server};
@@ -112,15 +112,15 @@ fn clients_in_namespaces_do_as_in_the_simulator() {
         assert!(caches[client].drain_tiers(Duration::from_secs(10)));
         let retrieval = twin.reference(Client(client as u16), block as u32, &mut steps);
         match retrieval.from {
-            Level(1) => near += 1,
-            Level(2) => below += 1,
+            Distance(1) => near += 1,
+            Distance(2) => below += 1,
             _ => missed += 1,
         }
-        placed += u64::from(retrieval.from > Level(2) && retrieval.keep == Level(2));
+        placed += u64::from(retrieval.from > Distance(2) && retrieval.keep == Distance(2));
     }
     let wire = net.traffic().since(&before);
     let demoted =
-        steps.iter().filter(|step| matches!(step, Step::Demote { from: Level(1), .. })).count() as u64;
+        steps.iter().filter(|step| matches!(step, Step::Demote { from: Distance(1), .. })).count() as u64;
     let stats: Vec<_> = caches.iter().map(|cache| cache.tier_stats().remove(0)).collect();
     let sum = |of: fn(&pantler_control::TierStat) -> u64| stats.iter().map(of).sum::<u64>();
     let found_near: u64 =

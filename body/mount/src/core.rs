@@ -16,7 +16,7 @@ use crate::attributes::to_kernel;
 use crate::content::{Content, Shelf};
 use crate::descriptors::{Charge, Descriptors};
 use crate::dropping::PageDropper;
-use crate::handles::{Handle, Listing, Read, Table};
+use crate::handles::{Listing, OpenedFile, Read, Table};
 use crate::inodes::{Inode, Inodes};
 use crate::limiter::Limiter;
 use crate::options::Hosted;
@@ -31,7 +31,7 @@ pub(crate) struct Core {
     pub(crate) inodes: Inodes,
     pub(crate) descriptors: Arc<Descriptors>,
     pub(crate) pruning: Pruning,
-    pub(crate) files: Table<Handle>,
+    pub(crate) files: Table<OpenedFile>,
     pub(crate) listings: Table<Listing>,
     pub(crate) programs: Programs,
     pub(crate) tier_threads: TierThreads,

@@ -111,10 +111,10 @@ fn empty(result: io::Result<()>, reply: ReplyEmpty) {
     }
 }
 
-fn bytes(result: io::Result<Vec<u8>>, room: u32, reply: ReplyXattr) {
+fn bytes(result: io::Result<Vec<u8>>, size: u32, reply: ReplyXattr) {
     match result {
-        Ok(value) if room == 0 => reply.size(value.len() as u32),
-        Ok(value) if value.len() > room as usize => reply.error(fuser::Errno::ERANGE),
+        Ok(value) if size == 0 => reply.size(value.len() as u32),
+        Ok(value) if value.len() > size as usize => reply.error(fuser::Errno::ERANGE),
         Ok(value) => reply.data(&value),
         Err(error) => reply.error(errno(error)),
     }

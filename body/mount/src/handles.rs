@@ -13,7 +13,7 @@ use crate::content::{Content, Writing};
 use crate::descriptors::Charge;
 
 /// An open regular file.
-pub(crate) struct Handle {
+pub(crate) struct OpenedFile {
     /// The inode's number.
     pub(crate) number: u64,
     pub(crate) content: Arc<Content>,
@@ -35,7 +35,7 @@ pub(crate) struct Handle {
 /// A read that the kernel waits for.
 pub(crate) struct Read {
     pub(crate) owner: OwnerId,
-    pub(crate) handle: Arc<Handle>,
+    pub(crate) handle: Arc<OpenedFile>,
     pub(crate) offset: u64,
     pub(crate) length: usize,
     /// For the kernel's own pages, because the file is mapped.

@@ -12,7 +12,7 @@ use crate::content::Content;
 use crate::core::Core;
 use crate::descriptors::Charge;
 use crate::errno::errno;
-use crate::handles::{Handle, Read};
+use crate::handles::{OpenedFile, Read};
 use crate::limiter::Admission;
 use crate::lists::{Listing, source_of};
 
@@ -84,7 +84,7 @@ impl Core {
         let append = flags & libc::O_APPEND != 0;
         let done_with = done_with.then(Default::default);
         let writing = file.mode().writes().then(|| content.writing());
-        let handle = Handle { number, content, file, source, append, done_with, writing, charge };
+        let handle = OpenedFile { number, content, file, source, append, done_with, writing, charge };
         FileHandle(self.files.insert(handle))
     }
 
@@ -143,7 +143,7 @@ impl Core {
     fn read_with(
         &self,
         owner: OwnerId,
-        handle: &Handle,
+        handle: &OpenedFile,
         offset: u64,
         length: usize,
         use_bytes: impl FnOnce(&[u8]),

@@ -165,7 +165,7 @@ fn check_order(options: &MountOptions) -> Result<(), MountError> {
 /// before anything is made.
 fn check_frames(options: &MountOptions) -> Result<(), MountError> {
     let block_bytes = options.block_bytes.max(1) as u64;
-    let mut room = FRAMES_TOTAL_MAX.saturating_sub(options.cache_bytes / block_bytes);
+    let mut left = FRAMES_TOTAL_MAX.saturating_sub(options.cache_bytes / block_bytes);
     for (place, bytes) in &options.tiers.places {
         let frames = bytes / block_bytes;
         let (typed, blocks) = (Size::new(*bytes), Size::new(block_bytes));
@@ -175,13 +175,13 @@ fn check_frames(options: &MountOptions) -> Result<(), MountError> {
                  {SSD_BLOCKS_MAX}; make it smaller, or blocks larger (--block-size)"
             )));
         }
-        if frames > room {
+        if frames > left {
             return Err(MountError::Option(format!(
                 "tier {place} of {typed}: {frames} blocks of {blocks}, but all tiers together can have \
                  {FRAMES_TOTAL_MAX}; make it smaller, or blocks larger (--block-size)"
             )));
         }
-        room -= frames;
+        left -= frames;
     }
     Ok(())
 }
@@ -264,10 +264,10 @@ fn client_name(options: &MountOptions) -> String {
 fn tier_error(error: TierError) -> MountError {
     match error {
         TierError::Invalid(text) => MountError::Option(text),
-        TierError::Room { path, bytes, room } => {
+        TierError::Space { path, bytes, free } => {
             let (path, typed) = (path.display(), Size::new(bytes));
             MountError::Option(format!(
-                "tier {path} of {typed}: the file system has room for {room} bytes; make it smaller"
+                "tier {path} of {typed}: the file system has {free} bytes free; make it smaller"
             ))
         }
         error => MountError::Tier(error),

@@ -11,7 +11,7 @@ use pantler_steward::FileId;
 
 use crate::core::Core;
 use crate::dropping::Unseen;
-use crate::handles::Handle;
+use crate::handles::OpenedFile;
 
 /// Nothing of a file.
 const NOTHING: Range<u64> = 0..0;
@@ -193,7 +193,7 @@ impl Core {
     /// Changes a file otherwise than through a mapping. `agree` says what was changed.
     fn change<R>(
         &self,
-        handle: &Arc<Handle>,
+        handle: &Arc<OpenedFile>,
         change: impl FnOnce() -> io::Result<R>,
         agree: impl FnOnce(&io::Result<R>, FileId, u64, u64) -> Range<u64>,
     ) -> Changed<R> {

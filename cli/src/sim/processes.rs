@@ -10,7 +10,6 @@ use pantler_sim::{Control, Footprint, Json, Sizes, Watch};
 use pantler_steward::lists::Prefetching;
 use pantler_steward::scheduling::{BATCH_SHARE, PaceOptions};
 use pantler_trace::generate::Specification;
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,7 +19,6 @@ use super::reading::Reading;
 use super::values;
 use crate::failure::Usage;
 use crate::output;
-use crate::values::whole;
 
 /// Bytes of a block of the workloads.
 const WORKLOAD_BLOCK_BYTES: f64 = 8192.0;
@@ -50,9 +48,6 @@ pub struct ProcessesWords {
     /// How long a process of a trace computes on a block, in milliseconds
     #[arg(long, value_name = "MS", default_value = "1", allow_hyphen_values = true)]
     cpu_per_access: String,
-    /// Processes that compute at once
-    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = |text: &str| whole(text, NonZeroU32::MIN..=NonZeroU32::MAX))]
-    processors: NonZeroU32,
     /// What processes say of their future: exact, none, shuffled, foreign, endless, unread; one for
     /// each, the last repeats
     #[arg(long, value_name = "LISTS", default_value = "exact")]
@@ -64,9 +59,6 @@ pub struct ProcessesWords {
     /// What is looked ahead beside the lists
     #[arg(long, value_name = "NAME", default_value = "obl-2")]
     lookahead: String,
-    /// Blocks looked ahead at a time
-    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(pantler_sim::WINDOW_MAX)))]
-    window: u32,
     /// Requests of a batch, instead of what the configuration says
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=4096))]
     batch: Option<u32>,
@@ -156,9 +148,7 @@ fn runs(words: &ProcessesWords) -> Result<Vec<Run>> {
                 };
                 let options = MachineOptions {
                     disks: disks.clone(),
-                    processors: words.processors,
                     lookahead,
-                    window: words.window,
                     prefetching: Some(prefetching),
                     pace: Some(PaceOptions::fixed(prefetching.batch, 1)),
                     batch_max: Some(if words.batch.is_some() { 0 } else { frames / BATCH_SHARE }),

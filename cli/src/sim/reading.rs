@@ -21,9 +21,6 @@ pub struct Reading {
     /// What the columns of a CSV mean, in order or as MEANING=NAME
     #[arg(long, value_name = "LIST")]
     columns: Option<String>,
-    /// Leave out lines that make no sense, and count them
-    #[arg(long)]
-    skip_bad_lines: bool,
 }
 
 impl Reading {
@@ -41,17 +38,10 @@ impl Reading {
             format: self.format.clone(),
             unit: self.unit.clone(),
             columns: self.columns.clone(),
-            skip_bad_lines: self.skip_bad_lines,
         })
     }
 
     pub fn load(&self, trace: &str) -> Result<Loaded> {
-        let (loaded, report) = load(&self.source(trace)?).map_err(trace_error)?;
-        if let Some(report) = report
-            && let Some(first) = &report.first_bad
-        {
-            eprintln!("pantler: {} bad lines or records skipped, the first: {first}", report.skipped);
-        }
-        Ok(loaded)
+        Ok(load(&self.source(trace)?).map_err(trace_error)?.0)
     }
 }

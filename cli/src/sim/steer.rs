@@ -28,7 +28,7 @@ impl Session<'_> {
                 let settings = SteerSettings { policy, budget: size, seed: self.words.seed };
                 let record = match steer(loaded.trace(), settings, &self.watch) {
                     Err(SteerError::Stopped(_)) => break,
-                    record => record.map_err(Usage::new)?.of(&source.trace),
+                    record => SteerRecord { trace: source.trace.clone(), ..record.map_err(Usage::new)? },
                 };
                 progress.ran();
                 if self.words.json {

@@ -91,7 +91,7 @@ pub struct Sim {
     #[arg(long, value_name = "FILE", conflicts_with = "job")]
     pub jobs_out: Option<PathBuf>,
     /// Run the jobs of a file; - is standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["traces", "csv", "unit", "format", "columns", "skip_bad_lines"], allow_hyphen_values = true)]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["traces", "csv", "unit", "format", "columns"], allow_hyphen_values = true)]
     pub job: Option<String>,
 }
 

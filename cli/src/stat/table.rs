@@ -24,8 +24,8 @@ pub struct Table {
 impl Table {
     /// For a terminal of `columns` columns; 0 for none.
     pub fn new(columns: usize) -> Self {
-        let room = columns.saturating_sub(HEAD.len() + 1);
-        Self { name_columns: room.clamp(NAME_COLUMNS, NAME_COLUMNS_MAX) }
+        let left = columns.saturating_sub(HEAD.len() + 1);
+        Self { name_columns: left.clamp(NAME_COLUMNS, NAME_COLUMNS_MAX) }
     }
 
     /// The counters of `stat`; with `before`, what was counted since then.

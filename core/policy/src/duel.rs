@@ -94,9 +94,9 @@ impl Duel {
     /// Both meet a reference.
     fn refer(&mut self, links: &Links, handle: Handle) {
         self.unlist(links, handle);
-        let room = self.frames.min(self.recency.len() + 1);
-        let (lru_hit, of_lru) = refer(&mut self.lru, handle, room);
-        let (linux_hit, of_linux) = refer(&mut self.linux, handle, room);
+        let frames = self.frames.min(self.recency.len() + 1);
+        let (lru_hit, of_lru) = refer(&mut self.lru, handle, frames);
+        let (linux_hit, of_linux) = refer(&mut self.linux, handle, frames);
         self.left(links, &of_lru);
         self.left(links, &of_linux);
         self.forget();
@@ -182,17 +182,17 @@ impl Duel {
     }
 }
 
-/// One reference to a simulated cache that shall have `room`: whether it hit, and what left.
+/// One reference to a simulated cache that shall have `frames` frames: whether it hit, and what left.
 #[inline]
-fn refer<P: Policy>(cache: &mut Demand<P>, handle: Handle, room: u32) -> (bool, Left) {
+fn refer<P: Policy>(cache: &mut Demand<P>, handle: Handle, frames: u32) -> (bool, Left) {
     let mut left = Left::default();
     let hit = cache.reference_making_room(handle, |cache| {
-        let room = room.max(cache.len().saturating_sub(1));
-        if room != cache.frames() {
-            cache.resize(room);
+        let frames = frames.max(cache.len().saturating_sub(1));
+        if frames != cache.frames() {
+            cache.resize(frames);
         }
         for _ in 0..VICTIMS_MAX {
-            if cache.len() >= room {
+            if cache.len() >= frames {
                 left.evict(cache);
             }
         }

@@ -90,9 +90,9 @@ impl Sketch {
         let mut added = 0;
         for row in 0..ROWS {
             let (word, shift) = Self::place(hash, row);
-            let room = u64::from(words[word] >> shift & 15 != 15);
-            words[word] += room << shift;
-            added |= room;
+            let free = u64::from(words[word] >> shift & 15 != 15);
+            words[word] += free << shift;
+            added |= free;
         }
         self.increments += added;
         if self.increments >= self.sample {

@@ -165,8 +165,8 @@ impl Manager {
         if let Some(level) = self.find_level(priority) {
             return Ok(level);
         }
-        let room = limits.priorities_per_owner.min(u32::from(u16::MAX)) as usize;
-        if self.levels.len() < room {
+        let most = limits.priorities_per_owner.min(u32::from(u16::MAX)) as usize;
+        if self.levels.len() < most {
             return Ok(self.add_level(priority));
         }
         let unneeded = |level: &Level| {

@@ -237,9 +237,9 @@ impl Remembering {
             return;
         }
         if handles < bound {
-            let room = handles.saturating_mul(2).clamp(HANDLES_MIN, bound);
-            self.links.grow(room);
-            self.policy.reserve(room);
+            let wanted = handles.saturating_mul(2).clamp(HANDLES_MIN, bound);
+            self.links.grow(wanted);
+            self.policy.reserve(wanted);
         } else {
             self.forget_some();
         }

@@ -84,10 +84,10 @@ impl Shadow {
 
     /// A reference there. Says whether it hit.
     fn reference(&mut self, owner: OwnerId, block: Block, pages: u32, weighing: u32) -> bool {
-        let room = frames(weighing, self.shift).max(self.steward.options.block_pages);
-        if room != self.steward.capacity() {
+        let frames_wanted = frames(weighing, self.shift).max(self.steward.options.block_pages);
+        if frames_wanted != self.steward.capacity() {
             // There is always a frame.
-            let _ = self.steward.set_capacity(room);
+            let _ = self.steward.set_capacity(frames_wanted);
         }
         let access = self.steward.observed(owner, block);
         self.steward.weigh(block, pages);

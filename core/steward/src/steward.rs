@@ -94,8 +94,9 @@ impl Steward {
         let has_common_policy =
             options.allocation.has_managers() && options.common_policy != PolicyName::Lru.spec();
         let frames = options.frames();
-        let room = frames - options.waiting;
-        let common = has_common_policy.then(|| Box::new(Manager::common(seed, options.common_policy, room)));
+        let weighing = frames - options.waiting;
+        let common =
+            has_common_policy.then(|| Box::new(Manager::common(seed, options.common_policy, weighing)));
         Ok(Self {
             entries: Entries::new(names, seed),
             files: Files::new(options.limits.idle_files, names, seed),

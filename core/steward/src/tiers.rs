@@ -593,17 +593,17 @@ impl Tiers {
     /// for.
     fn numbers_of(&mut self, tier: Tier, held: &[(Label, Option<u64>)]) -> Vec<Option<Handle>> {
         let out = self.out();
-        let mut room = self.ulc.sizes().of(tier).saturating_sub(self.ulc.blocks_in(tier));
+        let mut free = self.ulc.sizes().of(tier).saturating_sub(self.ulc.blocks_in(tier));
         let mut numbers = alloc::vec![None; held.len()];
         for (number, (label, _)) in numbers.iter_mut().zip(held).rev() {
             let known = self.labels.get(label);
             let enters = known.is_none_or(|number| self.ulc.tier_of(number) == out);
             *number = match known {
-                None if room > 0 => Some(self.labels.of(*label)),
+                None if free > 0 => Some(self.labels.of(*label)),
                 known => known,
             };
             if enters {
-                room = room.saturating_sub(1);
+                free = free.saturating_sub(1);
             }
         }
         numbers

@@ -385,13 +385,13 @@ impl Tier for RemoteTier {
     }
 
     fn frames(&self, block_bytes: usize) -> u32 {
-        let room = match self.lock().as_ref().map(|connected| connected.kind) {
+        let bytes = match self.lock().as_ref().map(|connected| connected.kind) {
             Some(Kind::Pantler { limit }) => limit.min(self.options.bytes),
             _ => self.options.bytes,
         };
         let frame = (block_bytes + self.options.seal.envelope_bytes()).next_multiple_of(16) as u64;
         let frame = frame + KEY_BYTES + ENTRY_BYTES;
-        u32::try_from(room / frame).unwrap_or(u32::MAX).max(1)
+        u32::try_from(bytes / frame).unwrap_or(u32::MAX).max(1)
     }
 
     fn has_more(&self) -> bool {

@@ -19,14 +19,14 @@ pub enum TierError {
         error: io::Error,
     },
     /// A file of a local tier that would take more than its file system has.
-    #[error("tier {}: {bytes} bytes, but the file system has room for {room}", path.display())]
-    Room {
+    #[error("tier {}: {bytes} bytes, but the file system has {free} free", path.display())]
+    Space {
         /// Which.
         path: PathBuf,
         /// What it was to take.
         bytes: u64,
         /// What it may take.
-        room: u64,
+        free: u64,
     },
     /// A tier elsewhere. Without secrets.
     #[error("tier {name}: {reason}")]

@@ -234,7 +234,7 @@ fn a_tier_that_cannot_be_leaves_nothing_behind() {
     let refused = |path: &Path, bytes| SsdTier::open(path, bytes, BLOCK, Seal::Checksum).err().unwrap();
     let room = 100 << 40;
     let error = SsdTier::open(&deep, room, 1 << 20, Seal::Checksum).err().unwrap();
-    assert!(matches!(error, TierError::Room { bytes: named, .. } if named == room), "{error}");
+    assert!(matches!(error, TierError::Space { bytes: named, .. } if named == room), "{error}");
     assert!(error.to_string().contains(&format!("{room} bytes, but")), "{error}");
     let error = refused(&deep, 1 << 60);
     assert!(

@@ -25,6 +25,7 @@ use crate::control::{Control, ControlError, owner_id, owner_names};
 use crate::demand::{AHEAD, BATCH};
 use crate::engine::simulate;
 use crate::outcome::{Counts, Outcome};
+use crate::record::OwnerRecord;
 use crate::watch::{Stopped, Watch};
 
 /// How a cache is shared between owners.
@@ -98,22 +99,11 @@ pub struct Shared {
     pub total: Counts,
     /// By owner, in the order of the trace's names; the only one is called `all` where the trace
     /// knows none.
-    pub owners: Vec<(String, Sharer)>,
+    pub owners: Vec<(String, OwnerRecord)>,
     /// Times that an owner lost control.
     pub revocations: u64,
     /// Wishes about names that the trace lacks, one sentence each.
     pub unknown: Vec<String>,
-}
-
-/// What one owner of a shared cache did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sharer {
-    /// References counted, and misses among them.
-    pub counts: Counts,
-    /// Victims that its manager chose instead of the candidate.
-    pub overrules: u64,
-    /// Overrules that a later miss proved wrong.
-    pub mistakes: u64,
 }
 
 /// Why there is no result.
@@ -159,7 +149,7 @@ pub fn share(
     let revocations = steward.totals().revocations;
     drive(called, &mut steward, warm, length, watch)?;
     let after = snapshot(trace, &steward);
-    let owners: Vec<(String, Sharer)> = owner_names(trace)
+    let owners: Vec<_> = owner_names(trace)
         .iter()
         .zip(before.iter().zip(&after))
         .map(|(name, (before, after))| owner_counts(name, before, after))
@@ -175,8 +165,8 @@ pub fn share(
 /// What one LRU list for all did, as a steward would say it.
 fn one_list(trace: &Prepared, outcome: Outcome, unknown: Vec<String>) -> Shared {
     let counts = if outcome.owners.is_empty() { vec![outcome.total] } else { outcome.owners };
-    let owner =
-        |(name, counts): (&String, Counts)| (name.clone(), Sharer { counts, overrules: 0, mistakes: 0 });
+    let record = |counts| OwnerRecord { counts, overrules: Some(0), mistakes: Some(0) };
+    let owner = |(name, counts): (&String, Counts)| (name.clone(), record(counts));
     let owners = owner_names(trace).iter().zip(counts).map(owner).collect();
     Shared { total: outcome.total, owners, revocations: 0, unknown }
 }
@@ -252,9 +242,10 @@ fn snapshot(trace: &Prepared, steward: &Steward) -> Vec<Counters> {
     (0..owner_names(trace).len()).map(counters).collect()
 }
 
-fn owner_counts(name: &str, before: &Counters, after: &Counters) -> (String, Sharer) {
+fn owner_counts(name: &str, before: &Counters, after: &Counters) -> (String, OwnerRecord) {
     let counts =
         Counts { requests: after.references - before.references, misses: after.misses - before.misses };
-    let overrules = after.overrules - before.overrules;
-    (name.to_owned(), Sharer { counts, overrules, mistakes: after.mistakes - before.mistakes })
+    let overrules = Some(after.overrules - before.overrules);
+    let mistakes = Some(after.mistakes - before.mistakes);
+    (name.to_owned(), OwnerRecord { counts, overrules, mistakes })
 }

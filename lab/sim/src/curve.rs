@@ -150,11 +150,6 @@ impl LruCurve {
         self.all.requests
     }
 
-    /// The smallest number of frames at which nothing but first references misses.
-    pub fn footprint(&self) -> u32 {
-        (self.all.misses.len() - 1) as u32
-    }
-
     /// What a run over `trace`, which this is the curve [of](Self::of), counts with `frames`
     /// frames.
     pub(crate) fn outcome(&self, trace: &Prepared, frames: u32) -> Outcome {

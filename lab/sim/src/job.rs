@@ -53,9 +53,6 @@ pub struct Source {
     /// Names of columns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub columns: Option<String>,
-    /// Count lines that make no sense instead of failing.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub skip_bad_lines: bool,
 }
 
 /// A policy, or an allocation between owners.
@@ -153,8 +150,6 @@ struct Text {
     unit: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     columns: Option<String>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    skip_bad_lines: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     policy: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -200,7 +195,6 @@ impl From<Job> for Text {
             format: source.format,
             unit: source.unit,
             columns: source.columns,
-            skip_bad_lines: source.skip_bad_lines,
             policy,
             allocation: sharing.as_ref().map(|sharing| sharing.allocation.to_string()),
             common_policy: common.filter(|name| *name != PolicyName::Lru).map(|name| name.to_string()),
@@ -230,8 +224,8 @@ impl TryFrom<Text> for Job {
         }
         let what = what(&text)?;
         let ahead = ahead(&text, &what)?;
-        let Text { trace, format, unit, columns, skip_bad_lines, size, warm_up, .. } = text;
-        let source = Source { trace, format, unit, columns, skip_bad_lines };
+        let Text { trace, format, unit, columns, size, warm_up, .. } = text;
+        let source = Source { trace, format, unit, columns };
         Ok(Self { source, what, size, ahead, warm_up })
     }
 }
@@ -312,7 +306,7 @@ mod tests {
     fn what_is_written_reads_back() {
         round_trip(r#"{"version":1,"kind":"sim-job","trace":"a b.lis","policy":"lru","size":10}"#);
         round_trip(
-            r#"{"version":1,"kind":"sim-job","trace":"x","format":"csv","unit":"block:4096","columns":"a=b","skip_bad_lines":true,"policy":"opt","size":7,"warm_up":{"share":0.1}}"#,
+            r#"{"version":1,"kind":"sim-job","trace":"x","format":"csv","unit":"block:4096","columns":"a=b","policy":"opt","size":7,"warm_up":{"share":0.1}}"#,
         );
         round_trip(
             r#"{"version":1,"kind":"sim-job","trace":"x","policy":"arc","size":7,"lookahead":"sa-w2r","window":4}"#,

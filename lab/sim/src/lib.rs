@@ -44,7 +44,7 @@ pub mod tiers;
 mod watch;
 
 pub use ahead::{Ahead, LookedAhead, simulate_ahead};
-pub use allocation::{Shared, SharedError, Sharer, Sharing, share};
+pub use allocation::{Shared, SharedError, Sharing, share};
 pub use control::{CONTROL_BYTES_MAX, Control, ControlError};
 pub use curve::LruCurve;
 pub use engine::simulate;

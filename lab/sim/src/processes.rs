@@ -45,7 +45,7 @@ mod scene;
 mod workload;
 
 pub use crate::hint::Hint;
-pub use configuration::{CONFIGURATIONS, Configuration, UnknownConfiguration};
+pub use configuration::{CONFIGURATIONS, Configuration};
 pub use disk::{DISKS, DiskError, DiskModel};
 pub use layout::{Layout, Place};
 pub use lists::Lists;
@@ -55,4 +55,4 @@ pub use program::{Program, Step};
 pub use record::ProcessesRecord;
 pub use report::processes_table;
 pub use scene::Scene;
-pub use workload::{UnknownWorkload, WORKLOADS, Workload};
+pub use workload::{Make, UnknownWorkload, WORKLOADS};

@@ -120,8 +120,6 @@ pub struct About {
     pub unit: String,
     /// References at the start that were not counted.
     pub warm_up: u64,
-    /// Lines of the trace that made no sense and were skipped.
-    pub skipped_lines: u64,
     version: u32,
     kind: &'static str,
 }
@@ -155,14 +153,7 @@ impl<T: Serialize> Serialize for ByName<T> {
 
 impl About {
     /// What an object of this kind says of a trace.
-    pub(crate) fn new(kind: &'static str, trace: &Prepared, warm_up: u64, skipped_lines: u64) -> Self {
-        Self {
-            footprint: trace.distinct(),
-            unit: trace.unit().to_string(),
-            warm_up,
-            skipped_lines,
-            version: VERSION,
-            kind,
-        }
+    pub(crate) fn new(kind: &'static str, trace: &Prepared, warm_up: u64) -> Self {
+        Self { footprint: trace.distinct(), unit: trace.unit().to_string(), warm_up, version: VERSION, kind }
     }
 }

@@ -18,7 +18,7 @@ use pantler_policy::Spec;
 use pantler_trace::Prepared;
 
 use crate::ahead::{Ahead, simulate_ahead};
-use crate::allocation::{SharedError, Sharer, Sharing, share};
+use crate::allocation::{SharedError, Sharing, share};
 use crate::curve::LruCurve;
 use crate::engine::simulate;
 use crate::job::{Job, What};
@@ -35,7 +35,6 @@ const CURVE_FROM: usize = 8;
 #[derive(Debug)]
 pub struct Loaded {
     trace: Prepared,
-    skipped_lines: u64,
     lru_jobs: usize,
     curves: Mutex<BTreeMap<u64, Arc<LruCurve>>>,
 }
@@ -44,9 +43,9 @@ pub struct Loaded {
 pub type RunError = SharedError;
 
 impl Loaded {
-    /// A prepared trace. `skipped_lines` made no sense when it was read.
-    pub fn new(trace: Prepared, skipped_lines: u64) -> Self {
-        Self { trace, skipped_lines, lru_jobs: 0, curves: Mutex::default() }
+    /// A prepared trace.
+    pub fn new(trace: Prepared) -> Self {
+        Self { trace, lru_jobs: 0, curves: Mutex::default() }
     }
 
     /// From now on only jobs are run that [need no blocks](Job::needs_blocks): their names give
@@ -58,11 +57,6 @@ impl Loaded {
     /// The trace.
     pub fn trace(&self) -> &Prepared {
         &self.trace
-    }
-
-    /// Lines that made no sense when the trace was read.
-    pub(crate) fn skipped_lines(&self) -> u64 {
-        self.skipped_lines
     }
 
     /// What sizes may be measured against.
@@ -181,12 +175,9 @@ impl Loaded {
     ) -> Result<Record, RunError> {
         let shared = share(&self.trace, sharing, job.size, warm_up, watch)?;
         let allocation = sharing.allocation.to_string();
-        let owner = |(name, Sharer { counts, overrules, mistakes })| {
-            (name, OwnerRecord { counts, overrules: Some(overrules), mistakes: Some(mistakes) })
-        };
         Ok(Record {
             allocation: Some(allocation.clone()),
-            owners: ByName(shared.owners.into_iter().map(owner).collect()),
+            owners: ByName(shared.owners),
             revocations: Some(shared.revocations),
             unknown: shared.unknown,
             ..self.record(job, allocation, shared.total, warm_up)
@@ -216,7 +207,7 @@ impl Loaded {
             ahead: None,
             owners: ByName::default(),
             revocations: None,
-            about: About::new("sim", &self.trace, warm_up, self.skipped_lines),
+            about: About::new("sim", &self.trace, warm_up),
             shown,
             unknown: Vec::new(),
         }

@@ -6,7 +6,7 @@ use pantler_trace::Prepared;
 
 #[test]
 fn each_lookahead_has_a_column() {
-    let loaded = Loaded::new(Prepared::from_ids(0..100), 0);
+    let loaded = Loaded::new(Prepared::from_ids(0..100));
     let run = |lookahead| {
         let (what, source) = (What::Policy("lru".parse().unwrap()), Source::default());
         let ahead = Some(Ahead { lookahead, window: 1 });

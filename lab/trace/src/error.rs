@@ -116,18 +116,6 @@ pub enum TraceError {
         /// What to do about it.
         remedy: String,
     },
-    /// Every line was bad, so this is no trace of that format.
-    #[error("{}: all {skipped} lines or records are bad as {format}; the first: {first}", path.display())]
-    AllBad {
-        /// The file.
-        path: PathBuf,
-        /// How many.
-        skipped: u64,
-        /// As what it was read.
-        format: &'static str,
-        /// What was wrong with the first.
-        first: Box<TraceError>,
-    },
     /// There is not a single request.
     #[error("{}: no request in it as {format}: --format names another", path.display())]
     Empty {

@@ -2,19 +2,17 @@
 //!
 //! A format is a parser of lines or of records of fixed width. It knows nothing of files,
 //! compression, skipping or message places; it says what is [`Bad`], and [`Reader`](crate::Reader)
-//! says where. Why these and no others: docs/decisions/0094-what-a-simulator-need-not-know.md.
+//! says where. Why these and no others:
+//! docs/decisions/0094-what-a-simulator-need-not-know.md and
+//! docs/decisions/0101-what-csv-and-lists-say-already.md.
 
 pub mod arc;
-pub mod blkparse;
-pub mod cloud_physics;
 pub mod csv;
 pub mod hash_ids;
 pub mod keys;
-pub mod lcs;
 pub mod lirs;
 pub mod msr;
 pub mod oracle_general;
-pub mod spc;
 pub mod text;
 pub mod vscsi;
 
@@ -23,7 +21,7 @@ use std::str::FromStr;
 
 use crate::error::Bad;
 use crate::names::Names;
-use crate::{Request, TraceError, Unit};
+use crate::{Request, TraceError};
 
 /// Bytes of a sector, in which block traces count.
 pub const SECTOR_BYTES: u64 = 512;
@@ -51,40 +49,25 @@ pub enum Format {
     OracleGeneral,
     /// Virtual SCSI, both versions.
     Vscsi,
-    /// libCacheSim's records with a header.
-    Lcs,
     /// MSR Cambridge's block traces.
     Msr,
-    /// The Storage Performance Council's text form, as in the UMass repository.
-    Spc,
-    /// CloudPhysics' block traces as text.
-    CloudPhysics,
     /// Big-endian keys of 4 bytes.
     Keys32,
-    /// Big-endian keys of 8 bytes.
-    Keys64,
     /// JSON lines with a list `hash_ids`.
     HashIds,
-    /// What blkparse prints.
-    Blkparse,
     /// No file at all: a generator.
     Generated,
 }
 
 /// Name and one line for each, in the order in which a guess prefers them.
 const FORMATS: &[(Format, &str, &str)] = &[
-    (Format::Lcs, "lcs", "libCacheSim's binary records behind a header, versions 1 to 8"),
     (Format::Lirs, "lirs", "one block number per line; a line * is skipped"),
     (Format::Arc, "arc", "start count ignored ignored: count blocks from start"),
     (Format::HashIds, "hash-ids", "JSON lines with a list hash_ids"),
     (Format::Msr, "msr", "timestamp,host,disk,Read|Write,offset,size,response (MSR Cambridge)"),
-    (Format::Spc, "spc", "unit,sector,size,r|w,seconds (UMass, Storage Performance Council)"),
-    (Format::CloudPhysics, "cloud-physics", "version,time,op,size,lbn"),
-    (Format::Blkparse, "blkparse", "what blkparse prints"),
     (Format::Csv, "csv", "named columns, from the first line or --columns"),
     (Format::Vscsi, "vscsi", "binary records of 32 or 40 bytes (CloudPhysics)"),
     (Format::OracleGeneral, "oracle-general", "libCacheSim's binary records of 24 bytes"),
-    (Format::Keys64, "int64-be", "big-endian keys of 8 bytes"),
     (Format::Keys32, "int32-be", "big-endian keys of 4 bytes"),
     (Format::Generated, "generated", "no file: a generator's specification"),
 ];
@@ -105,25 +88,14 @@ impl Format {
         self.entry().2
     }
 
-    /// What a request is counted as by default: blocks where programs choose
-    /// the bytes, objects where the trace gives keys or sectors.
-    pub fn default_unit(self) -> Unit {
-        match self {
-            Format::Blkparse => Unit::Block(4096),
-            _ => Unit::Object,
-        }
-    }
-
-    /// Whether its requests are ranges of bytes, so that [`Unit::Block`] means something.
+    /// Whether its requests are ranges of bytes, so that [`Unit::Block`](crate::Unit::Block) means something.
     pub fn has_ranges(self) -> bool {
-        use Format::{HashIds, Keys32, Keys64, Lcs, Lirs, OracleGeneral};
-        !matches!(self, Lirs | Keys32 | Keys64 | HashIds | OracleGeneral | Lcs)
+        !matches!(self, Format::Lirs | Format::Keys32 | Format::HashIds | Format::OracleGeneral)
     }
 
     /// Whether it is made of records and not of lines.
     pub(crate) fn is_binary(self) -> bool {
-        use Format::{Keys32, Keys64, Lcs, OracleGeneral, Vscsi};
-        matches!(self, Lcs | Vscsi | OracleGeneral | Keys64 | Keys32)
+        matches!(self, Format::Vscsi | Format::OracleGeneral | Format::Keys32)
     }
 
     /// Whether a line that is cut may look whole: as a shorter number.

@@ -12,8 +12,7 @@ use crate::TraceError;
 use crate::error::Bad;
 use crate::formats::csv::Csv;
 use crate::formats::text::without_mark;
-use crate::formats::{Format, Lines, arc, blkparse, cloud_physics, hash_ids, keys, lcs, lirs, msr};
-use crate::formats::{oracle_general, spc, vscsi};
+use crate::formats::{Format, Lines, arc, hash_ids, keys, lirs, msr, oracle_general, vscsi};
 use crate::input::{Input, SAMPLE_BYTES};
 use crate::names::Names;
 
@@ -67,9 +66,8 @@ fn empty(path: PathBuf) -> TraceError {
 const RECORDS_DOUBTED: usize = 8;
 
 /// Whether the first bytes can be what was named. Where they are plainly something else, no line
-/// and no record of it would mean anything, and a binary format would take it all the same. Lines
-/// that make no sense are let pass where the others are to be skipped.
-pub fn check(input: &mut Input, format: Format, skip_bad_lines: bool) -> Result<(), TraceError> {
+/// and no record of it would mean anything, and a binary format would take it all the same.
+pub fn check(input: &mut Input, format: Format) -> Result<(), TraceError> {
     let path = input.path().to_owned();
     let sample = input.peek(SAMPLE_BYTES)?;
     if sample.is_empty() {
@@ -83,7 +81,7 @@ pub fn check(input: &mut Input, format: Format, skip_bad_lines: bool) -> Result<
             }
             ("text", guess)
         }
-        (false, false) if !skip_bad_lines && text(sample).is_none() => ("binary data", binary(sample)),
+        (false, false) if text(sample).is_none() => ("binary data", binary(sample)),
         (true, false) if is_never(format, sample) => match binary(sample) {
             Some(guess) if guess.format != format && guess.note.is_none() => ("binary data", Some(guess)),
             _ => return Ok(()),
@@ -116,8 +114,7 @@ fn is_never(format: Format, sample: &[u8]) -> bool {
             (scsi.plausible(sample), crate::formats::Records::width(&scsi))
         }
         Format::OracleGeneral => (oracle_general::plausible(sample), oracle_general::WIDTH),
-        Format::Keys64 => (keys::Keys::<8>::plausible(sample), 8),
-        Format::Keys32 => (keys::Keys::<4>::plausible(sample), 4),
+        Format::Keys32 => (keys::plausible(sample), keys::WIDTH),
         _ => return false,
     };
     let records = sample.len() / width;
@@ -159,12 +156,9 @@ fn text(sample: &[u8]) -> Option<Guess> {
         (Format::Arc, Box::new(arc::Arc)),
         (Format::HashIds, Box::new(hash_ids::HashIds)),
         (Format::Msr, Box::<msr::Msr>::default()),
-        (Format::Spc, Box::new(spc::Spc)),
-        (Format::CloudPhysics, Box::new(cloud_physics::CloudPhysics)),
-        (Format::Blkparse, Box::<blkparse::Blkparse>::default()),
     ];
     if Csv::has_header(first) {
-        candidates.push((Format::Csv, Box::new(Csv::new(None, None))));
+        candidates.push((Format::Csv, Box::new(Csv::new(None))));
     }
     let scores = candidates.iter_mut().map(|(format, parser)| (understood(parser.as_mut(), &lines), *format));
     let scores: Vec<(usize, Format)> = scores.collect();
@@ -174,13 +168,7 @@ fn text(sample: &[u8]) -> Option<Guess> {
         // parser to say.
         return Csv::is_header(first).then(|| Guess::sure(Format::Csv));
     }
-    let mut equals = scores.iter().filter(|score| score.0 == best).map(|score| score.1);
-    let format = equals.next()?;
-    if best < lines.len() {
-        let why = format!("{best} of the first {} lines are", lines.len());
-        return Some(Guess::thin(format, &why));
-    }
-    Some(Guess::sure(format))
+    scores.iter().find(|score| score.0 == best).map(|score| Guess::sure(score.1))
 }
 
 /// Lines with requests in them that a parser takes. A first line of names counts too.
@@ -191,9 +179,6 @@ fn understood(parser: &mut dyn Lines, lines: &[&[u8]]) -> usize {
 }
 
 fn binary(sample: &[u8]) -> Option<Guess> {
-    if sample.starts_with(&lcs::MAGIC) {
-        return Some(Guess::sure(Format::Lcs));
-    }
     // Nine of ten records must look right.
     let most = |plausible: usize, width: usize| {
         let records = sample.len() / width;
@@ -207,11 +192,7 @@ fn binary(sample: &[u8]) -> Option<Guess> {
         return Some(Guess::sure(Format::OracleGeneral));
     }
     // Of 8-byte keys the upper half is constant, which 4-byte keys are not in every second place.
-    let close = |plausible: usize, width: usize| plausible * 4 >= sample.len() / width;
-    if most(keys::Keys::<8>::plausible(sample), 8) {
-        return Some(Guess::thin(Format::Keys64, "neighbouring keys are close"));
-    }
-    if close(keys::Keys::<4>::plausible(sample), 4) {
+    if keys::plausible(sample) * 4 >= sample.len() / keys::WIDTH {
         return Some(Guess::thin(Format::Keys32, "neighbouring keys are close"));
     }
     None

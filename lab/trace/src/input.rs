@@ -119,11 +119,6 @@ impl Input {
         self.file_bytes.filter(|_| self.compression.is_none())
     }
 
-    /// Bytes read so far and bytes of the file, both before decompression: how far along this is.
-    pub fn progress(&self) -> (u64, Option<u64>) {
-        (self.raw_bytes.load(Ordering::Relaxed), self.file_bytes)
-    }
-
     /// Where the next byte stands in the content.
     pub fn offset(&self) -> u64 {
         self.content_bytes - (self.end - self.start) as u64
@@ -140,12 +135,6 @@ impl Input {
             self.fill(bytes)?;
         }
         Ok(&self.buffer[self.start..self.end.min(self.start + bytes)])
-    }
-
-    /// Passes over bytes that were peeked at.
-    pub fn skip(&mut self, bytes: usize) {
-        assert!(bytes <= self.end - self.start, "only what was seen can be passed over");
-        self.start += bytes;
     }
 
     /// The next line, without its end; `None` at the end. A line that is too long is a piece of

@@ -41,10 +41,6 @@ pub struct Report {
     pub unit: Unit,
     /// Requests read; one may be several references.
     pub requests: u64,
-    /// Lines and records left out because they make no sense.
-    pub skipped: u64,
-    /// What was wrong with the first of them.
-    pub first_bad: Option<String>,
     /// What to tell people: a guess that could be wrong.
     pub note: Option<String>,
 }
@@ -83,8 +79,8 @@ fn generate(text: &str, options: &Options) -> Result<(Prepared, Report), TraceEr
     let trace = specification.prepare_up_to(options.references_max.unwrap_or(u64::MAX))?;
     let requests = trace.requests().len() as u64;
     let (format, unit) = (Format::Generated, Unit::Object);
-    let (compression, first_bad, note) = (None, None, None);
-    Ok((trace, Report { format, compression, unit, requests, skipped: 0, first_bad, note }))
+    let (compression, note) = (None, None);
+    Ok((trace, Report { format, compression, unit, requests, note }))
 }
 
 /// Prepares what a reader gives.
@@ -97,7 +93,7 @@ pub fn prepare_reader(mut reader: Reader, options: &Options) -> Result<(Prepared
     let (mut batch, mut requests) = (Vec::new(), 0);
     // The first requests say whether there are ranges of bytes at all.
     let mut more = reader.fill(&mut batch)?;
-    let unit = options.unit.unwrap_or(reader.default_unit());
+    let unit = options.unit.unwrap_or_default();
     if unit != Unit::Object && !reader.has_ranges() {
         return Err(TraceError::Option {
             name: "unit",
@@ -131,8 +127,6 @@ pub fn prepare_reader(mut reader: Reader, options: &Options) -> Result<(Prepared
         compression: reader.compression().map(str::to_owned),
         unit,
         requests,
-        skipped: reader.skipped(),
-        first_bad: reader.first_bad().map(ToString::to_string),
         note: reader.note().map(str::to_owned),
     };
     let (owner_names, file_names) = reader.into_names();

@@ -18,12 +18,11 @@ use std::path::Path;
 use crate::error::{Bad, Place};
 use crate::formats::csv::{Columns, Csv};
 use crate::formats::{Format, Lines, Records};
-use crate::formats::{arc, blkparse, cloud_physics, hash_ids, keys, lcs, lirs, msr, oracle_general};
-use crate::formats::{spc, text, vscsi};
+use crate::formats::{arc, hash_ids, keys, lirs, msr, oracle_general, text, vscsi};
 use crate::guess::{self, Guess};
 use crate::input::{Input, LINE_BYTES_MAX, SAMPLE_BYTES};
 use crate::names::Names;
-use crate::{Request, TraceError, Unit};
+use crate::{Request, TraceError};
 
 /// Records parsed at once: their requests fit the first-level cache.
 const BATCH_RECORDS: usize = 512;
@@ -37,11 +36,6 @@ pub struct ReadOptions {
     pub format: Option<Format>,
     /// Which column of a CSV means what; from its first line where it is not given.
     pub columns: Option<Columns>,
-    /// What stands between the columns of a CSV; guessed where it is not given.
-    pub delimiter: Option<u8>,
-    /// Leave out lines and records that make no sense, and count them. If all are bad that stays an
-    /// error.
-    pub skip_bad_lines: bool,
 }
 
 /// A trace being read.
@@ -50,13 +44,10 @@ pub struct Reader {
     guess: Guess,
     parser: Parser,
     names: Names,
-    skip_bad_lines: bool,
     /// Lines so far.
     line: u64,
     /// Requests so far.
     requests: u64,
-    skipped: u64,
-    first_bad: Option<Box<TraceError>>,
     ended: bool,
 }
 
@@ -64,9 +55,6 @@ enum Parser {
     Lines(Box<dyn Lines>),
     Records(Box<dyn Records>),
 }
-
-/// A place and what is wrong there.
-type BadPlace = (Place, Bad);
 
 impl Reader {
     /// Opens a file; `-` is standard input.
@@ -98,21 +86,10 @@ impl Reader {
             (None, None) => guess::guess(&mut input)?,
         };
         if options.format.is_some() || options.columns.is_some() {
-            guess::check(&mut input, guess.format, options.skip_bad_lines)?;
+            guess::check(&mut input, guess.format)?;
         }
         let parser = parser(&mut input, guess.format, options)?;
-        Ok(Reader {
-            input,
-            guess,
-            parser,
-            names: Names::default(),
-            skip_bad_lines: options.skip_bad_lines,
-            line: 0,
-            requests: 0,
-            skipped: 0,
-            first_bad: None,
-            ended: false,
-        })
+        Ok(Reader { input, guess, parser, names: Names::default(), line: 0, requests: 0, ended: false })
     }
 
     /// The format, as given or guessed.
@@ -138,22 +115,12 @@ impl Reader {
         }
     }
 
-    /// What a reference is by default. Known once the first batch was read.
-    pub fn default_unit(&self) -> Unit {
-        if self.has_ranges() { self.format().default_unit() } else { Unit::Object }
-    }
-
     /// Requests in the file, where its length tells.
     pub fn requests_expected(&self) -> Option<u64> {
         match &self.parser {
             Parser::Lines(_) => None,
             Parser::Records(parser) => Some(self.input.content_bytes()? / parser.width() as u64),
         }
-    }
-
-    /// Bytes read so far, and bytes of the file where it is one; both as they are on disk.
-    pub fn progress(&self) -> (u64, Option<u64>) {
-        self.input.progress()
     }
 
     /// Names of owners so far, by number.
@@ -171,31 +138,18 @@ impl Reader {
         self.names.into_lists()
     }
 
-    /// Lines and records left out because they make no sense.
-    pub fn skipped(&self) -> u64 {
-        self.skipped
-    }
-
-    /// What was wrong with the first of them.
-    pub fn first_bad(&self) -> Option<&TraceError> {
-        self.first_bad.as_deref()
-    }
-
     /// Replaces what is in `batch` by the next requests; false at the end.
     ///
     /// # Errors
     ///
-    /// What is wrong with the next line or record, unless bad ones are skipped; whatever ends the
+    /// What is wrong with the next line or record; whatever ends the
     /// file too early; and at the end, that there was no request at all.
     pub fn fill(&mut self, batch: &mut Vec<Request>) -> Result<bool, TraceError> {
         batch.clear();
         while batch.is_empty() && !self.ended {
-            let result = match &mut self.parser {
-                Parser::Lines(_) => self.lines(batch),
-                Parser::Records(_) => self.records(batch),
-            };
-            if let Err((place, bad)) = result? {
-                self.bad(place, bad)?;
+            match &mut self.parser {
+                Parser::Lines(_) => self.lines(batch)?,
+                Parser::Records(_) => self.records(batch)?,
             }
         }
         self.requests += batch.len() as u64;
@@ -225,7 +179,7 @@ impl Reader {
             self.ended = true;
         } else if chunk.len() < width {
             let bad = cut(chunk);
-            self.bad(Place::Byte(start), bad)?;
+            return Err(self.bad(Place::Byte(start), bad));
         } else {
             parser.plain(chunk, keys, bytes);
         }
@@ -237,7 +191,7 @@ impl Reader {
     }
 
     /// Parses lines until there are enough requests.
-    fn lines(&mut self, batch: &mut Vec<Request>) -> Result<Result<(), BadPlace>, TraceError> {
+    fn lines(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
         let Parser::Lines(parser) = &mut self.parser else { unreachable!("asked for lines") };
         while batch.len() < BATCH_RECORDS {
             let Some(line) = self.input.line()? else {
@@ -254,7 +208,7 @@ impl Reader {
                 parser.line(line, &mut self.names, batch)
             };
             if let Err(bad) = result {
-                return Ok(Err((Place::Line(self.line), bad)));
+                return Err(self.bad(Place::Line(self.line), bad));
             }
             if last && self.input.is_unended() && self.guess.format.hides_cuts() {
                 let text = format!("line {}, the last one, has no end: it may be cut", self.line);
@@ -262,66 +216,38 @@ impl Reader {
                 *note = Some(note.take().map_or(text.clone(), |note| format!("{note}; {text}")));
             }
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
-    /// Parses one chunk of records, also those after a bad record.
-    fn records(&mut self, batch: &mut Vec<Request>) -> Result<Result<(), BadPlace>, TraceError> {
+    /// Parses one chunk of records.
+    fn records(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
         let Parser::Records(parser) = &mut self.parser else { unreachable!("asked for records") };
         let width = parser.width();
         let start = self.input.offset();
         let chunk = self.input.records(width, BATCH_RECORDS)?;
         if chunk.is_empty() {
             self.ended = true;
-            return Ok(Ok(()));
+            return Ok(());
         }
         if chunk.len() < width {
-            return Ok(Err((Place::Byte(start), cut(chunk))));
+            let bad = cut(chunk);
+            return Err(self.bad(Place::Byte(start), bad));
         }
-        let mut from = 0;
-        let mut bads = Vec::new();
-        while from < chunk.len() {
-            match parser.records(&chunk[from..], &mut self.names, batch) {
-                Ok(()) => break,
-                Err((at, bad)) => {
-                    let byte = from + at * width;
-                    bads.push((Place::Byte(start + byte as u64), bad));
-                    if !self.skip_bad_lines {
-                        break;
-                    }
-                    from = byte + width;
-                }
-            }
-        }
-        for (place, bad) in bads {
-            self.bad(place, bad)?;
-        }
-        Ok(Ok(()))
+        let parsed = parser.records(chunk, &mut self.names, batch);
+        parsed.map_err(|(at, bad)| self.bad(Place::Byte(start + (at * width) as u64), bad))
     }
 
-    /// Counts a bad line or record, or fails with it.
-    fn bad(&mut self, place: Place, bad: Bad) -> Result<(), TraceError> {
-        let error = TraceError::Bad { path: self.input.path().to_owned(), place, bad };
-        if !self.skip_bad_lines {
-            self.ended = true;
-            return Err(error);
-        }
-        self.skipped += 1;
-        if self.first_bad.is_none() {
-            self.first_bad = Some(Box::new(error));
-        }
-        Ok(())
+    /// Ends with a bad line or record.
+    fn bad(&mut self, place: Place, bad: Bad) -> TraceError {
+        self.ended = true;
+        TraceError::Bad { path: self.input.path().to_owned(), place, bad }
     }
 
-    fn finish(&mut self) -> Result<(), TraceError> {
+    fn finish(&self) -> Result<(), TraceError> {
         if self.requests > 0 {
             return Ok(());
         }
-        let (path, format) = (self.input.path().to_owned(), self.format().as_str());
-        Err(match self.first_bad.take() {
-            Some(first) => TraceError::AllBad { path, skipped: self.skipped, format, first },
-            None => TraceError::Empty { path, format },
-        })
+        Err(TraceError::Empty { path: self.input.path().to_owned(), format: self.format().as_str() })
     }
 }
 
@@ -337,28 +263,15 @@ fn parser(input: &mut Input, format: Format, options: &ReadOptions) -> Result<Pa
     match format {
         Format::Lirs => lines(Box::new(lirs::Lirs)),
         Format::Arc => lines(Box::new(arc::Arc)),
-        Format::Csv => lines(Box::new(Csv::new(options.columns.clone(), options.delimiter))),
+        Format::Csv => lines(Box::new(Csv::new(options.columns.clone()))),
         Format::Msr => lines(Box::<msr::Msr>::default()),
-        Format::Spc => lines(Box::new(spc::Spc)),
-        Format::CloudPhysics => lines(Box::new(cloud_physics::CloudPhysics)),
         Format::HashIds => lines(Box::new(hash_ids::HashIds)),
-        Format::Blkparse => lines(Box::<blkparse::Blkparse>::default()),
         Format::OracleGeneral => records(Box::new(oracle_general::OracleGeneral)),
         Format::Vscsi => {
             let sample = input.peek(SAMPLE_BYTES)?;
             records(Box::new(vscsi::Vscsi::of(sample)))
         }
-        Format::Lcs => {
-            let head = lcs::Lcs::of(input.peek(lcs::HEADER_BYTES[0])?);
-            let (parser, header) = head.map_err(|bad| {
-                let place = Place::Byte(0);
-                TraceError::Bad { path: input.path().to_owned(), place, bad }
-            })?;
-            input.skip(header);
-            records(Box::new(parser))
-        }
-        Format::Keys32 => records(Box::new(keys::Keys::<4>)),
-        Format::Keys64 => records(Box::new(keys::Keys::<8>)),
+        Format::Keys32 => records(Box::new(keys::Keys)),
         Format::Generated => Err(TraceError::Option {
             name: "format",
             value: format.to_string(),

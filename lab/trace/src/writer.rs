@@ -2,7 +2,7 @@
 
 use std::io::{self, BufWriter, Write};
 
-use crate::{Reader, Request, Unit};
+use crate::{Reader, Request};
 
 /// What requests of a trace are, and what a reference is by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,11 +19,7 @@ pub enum Content {
 impl Content {
     /// That of a reader, once its first batch was read.
     pub fn of(reader: &Reader) -> Content {
-        match (reader.has_ranges(), reader.default_unit()) {
-            (false, _) => Content::Keys,
-            (true, Unit::Object) => Content::KeyedRanges,
-            (true, Unit::Block(_)) => Content::Ranges,
-        }
+        if reader.has_ranges() { Content::KeyedRanges } else { Content::Keys }
     }
 }
 

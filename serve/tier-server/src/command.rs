@@ -21,13 +21,13 @@ type Words<'a> = [&'a [u8]];
 /// A value in the buffer that it arrived in, and the bytes of that.
 pub(crate) struct Taken {
     pub(crate) value: Bytes,
-    pub(crate) room: usize,
+    pub(crate) buffer_bytes: usize,
 }
 
 impl Taken {
     /// The value as it is, or a copy of its bytes.
     fn or_copy(taken: Option<Self>, value: &[u8]) -> Self {
-        taken.unwrap_or_else(|| Self { value: Bytes::copy_from_slice(value), room: value.len() })
+        taken.unwrap_or_else(|| Self { value: Bytes::copy_from_slice(value), buffer_bytes: value.len() })
     }
 }
 
@@ -133,8 +133,8 @@ fn store(
     taken: Option<Taken>,
     (time, demoted): (u64, bool),
 ) -> Reply {
-    let Taken { value, room } = Taken::or_copy(taken, words[2]);
-    match shared.store.put_in(words[1], value, room, session.owner, time, demoted) {
+    let Taken { value, buffer_bytes } = Taken::or_copy(taken, words[2]);
+    match shared.store.put_in(words[1], value, buffer_bytes, session.owner, time, demoted) {
         true => Reply::Simple("OK"),
         false => Reply::Error("OOM the value does not fit in the memory of this tier".into()),
     }

@@ -161,7 +161,7 @@ impl Connection {
 
     /// Counts the memory of its buffers (M1).
     pub(crate) fn charge(&mut self, shared: &mut Shared) {
-        let now = self.input.capacity() + self.output.room();
+        let now = self.input.capacity() + self.output.buffer_bytes();
         shared.held_bytes = shared.held_bytes - self.charged + now;
         self.charged = now;
     }
@@ -260,14 +260,14 @@ impl Connection {
         let reply = match value.cloned() {
             Some(value) => {
                 self.ahead = if length <= AHEAD_BYTES_MAX { length } else { INPUT_BYTES };
-                let room = self.input.capacity();
+                let buffer_bytes = self.input.capacity();
                 let taken = Bytes::from(std::mem::take(&mut self.input));
                 let words: Vec<&[u8]> = words.iter().map(|word| &taken[word.clone()]).collect();
                 command::execute(
                     &mut self.session,
                     shared,
                     &words,
-                    Some(Taken { value: taken.slice(value), room }),
+                    Some(Taken { value: taken.slice(value), buffer_bytes }),
                 )
             }
             None => {

@@ -51,7 +51,7 @@ impl Output {
     }
 
     /// Memory that is kept for them.
-    pub(crate) fn room(&self) -> usize {
+    pub(crate) fn buffer_bytes(&self) -> usize {
         self.begun + self.queued + self.tail.capacity()
     }
 
@@ -148,26 +148,26 @@ mod tests {
             }
             output.write_to(&mut sink).unwrap();
             let pieces: usize = output.pieces.iter().map(Bytes::len).sum();
-            assert!(output.room() >= pieces + output.tail.len());
+            assert!(output.buffer_bytes() >= pieces + output.tail.len());
         }
         while output.len() > 0 {
             output.write_to(&mut sink).unwrap();
         }
         assert_eq!(sink.0, expected);
         output.trim();
-        assert_eq!(output.room(), 0);
+        assert_eq!(output.buffer_bytes(), 0);
     }
 
     #[test]
     fn a_value_is_kept_until_all_of_it_is_out() {
         let mut output = Output::default();
         output.push(&Reply::Bytes(Bytes::from(vec![1; 100_000])), Protocol::Resp3);
-        let before = output.room();
+        let before = output.buffer_bytes();
         let mut sink = Stingy(Vec::new(), 0);
         while output.len() > 10 {
             output.write_to(&mut sink).unwrap();
             let is_whole = output.pieces.is_empty();
-            assert!(is_whole || output.room() + 16 > before, "{} of {before}", output.room());
+            assert!(is_whole || output.buffer_bytes() + 16 > before, "{} of {before}", output.buffer_bytes());
         }
     }
 }

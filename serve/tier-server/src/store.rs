@@ -62,19 +62,19 @@ struct Entry {
     key: Box<[u8]>,
     value: Bytes,
     /// Bytes of the buffer that the value is in.
-    room: u32,
+    buffer_bytes: u32,
 }
 
 impl Entry {
     fn charge(&self) -> u64 {
-        charge(&self.key, self.room as usize)
+        charge(&self.key, self.buffer_bytes as usize)
     }
 }
 
-/// Memory that a key, and a value in a buffer of `room` bytes, are charged with.
-pub fn charge(key: &[u8], room: usize) -> u64 {
+/// Memory that a key, and a value in a buffer of `buffer_bytes`, are charged with.
+pub fn charge(key: &[u8], buffer_bytes: usize) -> u64 {
     // The allocator hands out multiples of 16 bytes.
-    (key.len().next_multiple_of(16) + room.next_multiple_of(16)) as u64 + ENTRY_BYTES
+    (key.len().next_multiple_of(16) + buffer_bytes.next_multiple_of(16)) as u64 + ENTRY_BYTES
 }
 
 /// Memory that notices of all owners together may take, beside the limit of a store.
@@ -228,24 +228,24 @@ impl Store {
     /// keeps the later time. What is too much leaves, the oldest first: that may be the block
     /// itself. Says whether it could ever fit.
     pub fn put(&mut self, key: &[u8], value: Bytes, asker: Owner, time: u64, demoted: bool) -> bool {
-        let room = value.len();
-        self.put_in(key, value, room, asker, time, demoted)
+        let buffer_bytes = value.len();
+        self.put_in(key, value, buffer_bytes, asker, time, demoted)
     }
 
-    /// As [`put`](Self::put), for a value that is part of a buffer of `room` bytes and keeps all of
+    /// As [`put`](Self::put), for a value that is part of a buffer of `buffer_bytes` and keeps all of
     /// it.
     pub fn put_in(
         &mut self,
         key: &[u8],
         value: Bytes,
-        room: usize,
+        buffer_bytes: usize,
         asker: Owner,
         time: u64,
         demoted: bool,
     ) -> bool {
-        let charge = charge(key, room);
+        let charge = charge(key, buffer_bytes);
         let existing = self.find(key);
-        let (true, Ok(room)) = (charge <= self.limit, u32::try_from(room)) else {
+        let (true, Ok(buffer_bytes)) = (charge <= self.limit, u32::try_from(buffer_bytes)) else {
             self.counts.refused += 1;
             if let Some(slot) = existing {
                 self.delete_slot(slot, asker);
@@ -256,10 +256,10 @@ impl Store {
         self.used += charge;
         let slot = match existing {
             Some(slot) => {
-                self.replace(slot, value, room);
+                self.replace(slot, value, buffer_bytes);
                 slot
             }
-            None => self.insert(Entry { key: key.into(), value, room }),
+            None => self.insert(Entry { key: key.into(), value, buffer_bytes }),
         };
         let arrival = if demoted { Arrival::Demoted } else { Arrival::Kept };
         self.enter(slot, asker, time, arrival);
@@ -411,10 +411,10 @@ impl Store {
     }
 
     /// Another value under the same key.
-    fn replace(&mut self, slot: u32, value: Bytes, room: u32) {
+    fn replace(&mut self, slot: u32, value: Bytes, buffer_bytes: u32) {
         if let Some(Some(entry)) = self.slots.get_mut(slot as usize) {
             self.used -= entry.charge();
-            (entry.value, entry.room) = (value, room);
+            (entry.value, entry.buffer_bytes) = (value, buffer_bytes);
         }
     }
 

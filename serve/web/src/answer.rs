@@ -9,6 +9,7 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 use rustix::io::Errno;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use tokio::time::Instant;
@@ -22,7 +23,7 @@ use crate::opener::{Asker, Opener};
 use crate::options::{Limits, Options};
 use crate::path::{self, Names, Refusal};
 use crate::pulse::Pulse;
-use crate::range::{self, Asked, Span};
+use crate::range::{self, Asked};
 use crate::root::{Found, Root};
 
 /// What may be asked for.
@@ -192,24 +193,24 @@ impl Site {
         draft.set(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         draft.set(CONTENT_TYPE, HeaderValue::from_str(&kind(&names.joined)).map_err(io::Error::other)?);
         let size = file.size();
-        let span = match self.asked(request, &file) {
-            Asked::Whole => Span { start: 0, end: size },
+        let range = match self.asked(request, &file) {
+            Asked::Whole => 0..size,
             Asked::Unsatisfiable => {
                 let mut refused = Draft::plain(StatusCode::RANGE_NOT_SATISFIABLE);
                 let all = HeaderValue::from_str(&format!("bytes */{size}")).map_err(io::Error::other)?;
                 refused.set(CONTENT_RANGE, all);
                 return Ok(refused);
             }
-            Asked::Part(span) => {
+            Asked::Part(range) => {
                 draft.status = StatusCode::PARTIAL_CONTENT;
-                let text = format!("bytes {}-{}/{size}", span.start, span.end - 1);
+                let text = format!("bytes {}-{}/{size}", range.start, range.end - 1);
                 draft.set(CONTENT_RANGE, HeaderValue::from_str(&text).map_err(io::Error::other)?);
-                span
+                range
             }
         };
-        draft.length = span.length();
-        if request.method() != Method::HEAD && span.length() > 0 {
-            self.fill(&mut draft, file, span, pulse).await?;
+        draft.length = range.end - range.start;
+        if request.method() != Method::HEAD && !range.is_empty() {
+            self.fill(&mut draft, file, range, pulse).await?;
         }
         Ok(draft)
     }
@@ -229,10 +230,16 @@ impl Site {
         }
     }
 
-    /// Sets the first bytes of a span as source: they are waited for here, so that a read that
+    /// Sets the first bytes of a range as source: they are waited for here, so that a read that
     /// fails is a status still.
-    async fn fill(&self, draft: &mut Draft, file: Opened, span: Span, pulse: &Arc<Pulse>) -> io::Result<()> {
-        let mut feed = Feed::new(self.desk.clone(), Arc::new(file), pulse.clone(), span);
+    async fn fill(
+        &self,
+        draft: &mut Draft,
+        file: Opened,
+        range: Range<u64>,
+        pulse: &Arc<Pulse>,
+    ) -> io::Result<()> {
+        let mut feed = Feed::new(self.desk.clone(), Arc::new(file), pulse.clone(), range);
         let first = std::future::poll_fn(|context| feed.poll_next(context)).await?;
         draft.waited = feed.has_waited;
         draft.source = match first {

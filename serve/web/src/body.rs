@@ -20,7 +20,7 @@ pub enum Source {
     Nothing,
     /// They are here.
     Text(Bytes),
-    /// First these, then the rest of a span.
+    /// First these, then the rest of a range.
     File(Option<Bytes>, Box<Feed>),
 }
 

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,7 +13,6 @@ use std::time::{Duration, Instant};
 use crate::desk::{Desk, Notice, Reply, Waited, Waiting};
 use crate::opened::Opened;
 use crate::pulse::Pulse;
-use crate::range::Span;
 use crate::scheduler::Wish;
 
 /// How long an answer of a steward about the bytes of a turn counts: a slow client takes its time.
@@ -21,7 +21,7 @@ const KNOWN_TIME: Duration = Duration::from_millis(1);
 /// The file was written to since it was opened, so its answer would be of several versions.
 pub const CHANGED: io::ErrorKind = io::ErrorKind::StaleNetworkFileHandle;
 
-/// A span of a file on its way out.
+/// A range of a file on its way out.
 #[derive(Debug)]
 pub struct Feed {
     desk: Arc<Desk>,
@@ -44,15 +44,15 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Of a span that lies within the file as it was opened.
-    pub fn new(desk: Arc<Desk>, file: Arc<Opened>, pulse: Arc<Pulse>, span: Span) -> Self {
+    /// Of a range that lies within the file as it was opened.
+    pub fn new(desk: Arc<Desk>, file: Arc<Opened>, pulse: Arc<Pulse>, range: Range<u64>) -> Self {
         Self {
             desk,
             file,
             pulse,
-            at: span.start,
-            end: span.end,
-            asked_until: span.start,
+            at: range.start,
+            end: range.end,
+            asked_until: range.start,
             known_since: None,
             ready: VecDeque::new(),
             waiting: None,
@@ -62,12 +62,12 @@ impl Feed {
         }
     }
 
-    /// Whether nothing is left of the span.
+    /// Whether nothing is left of the range.
     pub fn is_done(&self) -> bool {
         self.at == self.end
     }
 
-    /// The next bytes; `None` at the end of the span.
+    /// The next bytes; `None` at the end of the range.
     ///
     /// # Errors
     /// The system's, and [`CHANGED`] when a program has written to the file, or cut it.
@@ -168,7 +168,7 @@ impl Feed {
         Ok(bytes)
     }
 
-    /// The rest of the span, within one turn.
+    /// The rest of the range, within one turn.
     fn wish(&self) -> Wish {
         Wish::first(self.file.version, self.at, self.end)
     }

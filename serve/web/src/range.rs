@@ -1,25 +1,14 @@
 //! The byte range of a request (RFC 9110, section 14). Pure.
 
-/// Bytes of a file: the first, and one past the last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
-    pub start: u64,
-    pub end: u64,
-}
-
-impl Span {
-    pub fn length(self) -> u64 {
-        self.end - self.start
-    }
-}
+use std::ops::Range;
 
 /// What a `Range` field asks of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asked {
     /// Everything: no field, or one that is ignored.
     Whole,
-    /// This, which is not empty.
-    Part(Span),
+    /// These bytes, at least one.
+    Part(Range<u64>),
     /// Nothing of what it asks for is there: 416.
     Unsatisfiable,
 }
@@ -33,25 +22,25 @@ pub fn asked(field: &str, size: u64) -> Asked {
         return Asked::Whole;
     }
     match one(range.trim_matches([' ', '\t']), size) {
-        Some(Some(span)) => Asked::Part(span),
+        Some(Some(range)) => Asked::Part(range),
         Some(None) => Asked::Unsatisfiable,
         None => Asked::Whole,
     }
 }
 
 /// One range: `None` if it is malformed, `Some(None)` if it lies beyond the file.
-fn one(text: &str, size: u64) -> Option<Option<Span>> {
+fn one(text: &str, size: u64) -> Option<Option<Range<u64>>> {
     let (first, last) = text.split_once('-')?;
     if first.is_empty() {
         let count = number(last)?.min(size);
-        return Some((count > 0).then(|| Span { start: size - count, end: size }));
+        return Some((count > 0).then(|| size - count..size));
     }
     let start = number(first)?;
     let last = if last.is_empty() { u64::MAX } else { number(last)? };
     if last < start {
         return None;
     }
-    Some((start < size).then(|| Span { start, end: last.saturating_add(1).min(size) }))
+    Some((start < size).then(|| start..last.saturating_add(1).min(size)))
 }
 
 /// Digits only. What no file reaches is as good as the largest number.
@@ -71,7 +60,7 @@ mod tests {
     }
 
     fn part(start: u64, end: u64) -> Asked {
-        Asked::Part(Span { start, end })
+        Asked::Part(start..end)
     }
 
     #[test]

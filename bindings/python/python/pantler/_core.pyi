@@ -22,7 +22,6 @@ class Trace:
         format: str | None = None,
         unit: str | None = None,
         columns: str | None = None,
-        skip_bad_lines: bool = False,
     ) -> Trace:
         """Reads a file, or makes what a generator's text says.
 
@@ -55,9 +54,6 @@ class Trace:
     @property
     def unit(self) -> str:
         """What one reference is: ``"object"`` or ``"block:BYTES"``."""
-    @property
-    def skipped_lines(self) -> int:
-        """Lines or records left out because they make no sense."""
     @property
     def note(self) -> str | None:
         """What a person should know: a guess of the format that could be wrong."""

@@ -25,7 +25,6 @@ def simulate(
     format: str | None = None,
     unit: str | None = None,
     columns: str | None = None,
-    skip_bad_lines: bool = False,
     warm_up: float | None = None,
     threads: int | None = None,
 ) -> list[Result]:
@@ -43,7 +42,7 @@ def simulate(
     sizes
         One or several: blocks (``1000``), bytes (``"64M"``), shares of the distinct blocks (``"10%"``), ranges
         (``"1%..50%"``, ``"A..B/COUNT"``), or a list of these.
-    format, unit, columns, skip_bad_lines
+    format, unit, columns
         How to read a file: as the options of ``pantler sim``.
     warm_up
         References at the start that are made and not counted: a number (``int``), or a share up to 1.0 (``float``).
@@ -64,7 +63,7 @@ def simulate(
     TypeError
         The array has another type.
     """
-    prepared = opened(trace, format=format, unit=unit, columns=columns, skip_bad_lines=skip_bad_lines)
+    prepared = opened(trace, format=format, unit=unit, columns=columns)
     options = _words.options(warm_up)
     lines = prepared.jobs(_words.policy_list(policies), _words.size_list(sizes), **options)
     return [Result(line) for line in prepared.run(lines, threads=threads)]

@@ -37,7 +37,6 @@ def jobs(
     format: str | None = None,
     unit: str | None = None,
     columns: str | None = None,
-    skip_bad_lines: bool = False,
     warm_up: float | None = None,
 ) -> list[str]:
     """The runs of a sweep as jobs, one line of JSON each: the same bytes as ``pantler sim --jobs-out``.
@@ -49,7 +48,7 @@ def jobs(
     traces
         One or several names: files, or generators such as ``"zipf:ids=1000,requests=5000"``. A worker opens them by
         the same name.
-    policies, sizes, format, unit, columns, skip_bad_lines, warm_up
+    policies, sizes, format, unit, columns, warm_up
         As in :func:`simulate`.
 
     Returns
@@ -72,7 +71,7 @@ def jobs(
         if not isinstance(name, (str, os.PathLike)):
             given = type(name).__name__
             raise TypeError(f"traces: {given}: expected names that workers can open; Trace.save makes a file of an array")
-        trace = Trace.open(name, format=format, unit=unit, columns=columns, skip_bad_lines=skip_bad_lines)
+        trace = Trace.open(name, format=format, unit=unit, columns=columns)
         lines += trace.jobs(*wanted, **options)
     return lines
 

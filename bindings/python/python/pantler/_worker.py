@@ -13,7 +13,7 @@ from typing import Any
 from pantler._core import Trace
 
 #: How a job's trace is named and read: the fields of a line.
-_SOURCE = ("format", "unit", "columns", "skip_bad_lines")
+_SOURCE = ("format", "unit", "columns")
 
 
 def source(line: str) -> tuple[str, dict[str, Any]]:

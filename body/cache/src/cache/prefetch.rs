@@ -30,7 +30,7 @@ use pantler_steward::{Block, HintError, OwnerId};
 use super::Cache;
 use crate::frames::{Frames, Missing};
 use crate::pages::Pages;
-use crate::scheduler::{Begun, ListEntry, Wanted, Wish};
+use crate::scheduler::{Begun, BlockFetch, ListEntry, Wanted};
 
 /// Blocks side by side that a worker brings, and where from.
 pub(super) struct Piece {
@@ -98,8 +98,8 @@ impl Cache {
         frames.workers -= 1;
         if frames.workers == 0 {
             // Queued blocks will not come now, and a queued block is pinned.
-            for wish in frames.scheduler.abandon() {
-                frames.give_up(wish.wanted, &self.slab);
+            for fetch in frames.scheduler.abandon() {
+                frames.give_up(fetch.wanted, &self.slab);
             }
             self.wake(&frames);
         }
@@ -123,7 +123,7 @@ impl Cache {
     /// What of a run is still wanted, with buffers for it, in pieces that lie side by side.
     fn pieces(&self, frames: &mut Frames, run: &mut Begun) -> Vec<Piece> {
         let mut pieces: Vec<Piece> = Vec::new();
-        for Wish { wanted, source, owner, .. } in std::mem::take(&mut run.wishes) {
+        for BlockFetch { wanted, source, owner, .. } in std::mem::take(&mut run.fetches) {
             // Taken by a demand, or invalid.
             if !frames.is_queued(&wanted) {
                 continue;

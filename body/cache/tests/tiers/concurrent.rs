@@ -76,7 +76,7 @@ fn simulated(readers: u64, far: u32) -> f64 {
             for (reader, block) in order.iter().flat_map(|reader| (0..REQUEST).map(move |at| (reader, at))) {
                 let block = reader * LOOP / readers + index + block;
                 let from = ulc.reference(Client(0), block as u32, &mut steps).from;
-                assert!(pass == 0 || from < Level(3), "pass {pass}: {block} is in no tier");
+                assert!(pass == 0 || from < Distance(3), "pass {pass}: {block} is in no tier");
             }
         }
         let moved = steps.drain(..).filter(|step| matches!(step, Step::Demote { .. })).count();

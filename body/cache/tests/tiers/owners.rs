@@ -47,7 +47,7 @@ fn moved(done: &[Action]) -> [[u64; 2]; 2] {
         match action {
             Action::Drop { to: Some(to), .. } => moved[to.tier.index() - 1][0] += 1,
             Action::Put { to, .. } => moved[to.tier.index() - 1][1] += 1,
-            Action::Pass { from: Level(2), .. } => moved[1][0] += 1,
+            Action::Pass { from: Distance(2), .. } => moved[1][0] += 1,
             _ => {}
         }
     }
@@ -92,7 +92,7 @@ fn compare(seed: u64, blocks: u64, passing: Option<u32>) {
         let tier = (0..4).find(|&tier| after[tier] > before[tier]).expect("some tier served it");
         found[owner.0 as usize - 1][tier] += 1;
         before = after;
-        assert_eq!(Level::at(tier), served, "seed {seed}: reference {number}, of {owner:?} to {block}");
+        assert_eq!(Distance::at(tier), served, "seed {seed}: reference {number}, of {owner:?} to {block}");
     }
     mounted.validate();
     assert_eq!(found, expected, "seed {seed}");
@@ -134,13 +134,13 @@ fn the_log_says_where_each_block_went_and_by_which_rule() {
     (0..9).for_each(|index| read(1, index));
     assert!(said(1, 0).is_empty());
     read(1, 20);
-    assert_eq!(said(1, 20), [(Rule::Passes, Some(Level(2)))]);
+    assert_eq!(said(1, 20), [(Rule::Passes, Some(Distance(2)))]);
     // It comes nearer when it is read again: the unwanted one leaves for that, then a wanted one.
     read(1, 21);
     read(1, 20);
     assert_eq!(said(2, 0), [(Rule::Unwanted, None)]);
     read(1, 21);
-    assert!(said(1, 0).contains(&(Rule::Demoted, Some(Level(2)))), "{:?}", said(1, 0));
+    assert!(said(1, 0).contains(&(Rule::Demoted, Some(Distance(2)))), "{:?}", said(1, 0));
     let keep = |index| cached.cache.with_steward(|steward| steward.explain(Block::new(FileId(1), index)));
-    assert_eq!(keep(21).and_then(|block| block.keep), Some(Level(1)));
+    assert_eq!(keep(21).and_then(|block| block.keep), Some(Distance(1)));
 }

@@ -266,10 +266,10 @@ impl Ulc {
     pub fn recall(&mut self, held: &[(Handle, u64)], tier: Tier, steps: &mut Vec<Step>) {
         let out = self.sizes.out();
         assert!(tier < out, "C1: no block is held out of all tiers");
-        let mut room = self.sizes.of(tier).saturating_sub(self.stack.len(tier)) as usize;
+        let mut free = self.sizes.of(tier).saturating_sub(self.stack.len(tier)) as usize;
         let mut forgotten = Vec::new();
         for &(block, time) in held.iter().rev() {
-            if room == 0 {
+            if free == 0 {
                 break;
             }
             match self.stack.find(block) {
@@ -277,7 +277,7 @@ impl Ulc {
                 Some(_) => self.stack.set_level(block, tier),
                 None => forgotten.push((block, time)),
             }
-            room -= 1;
+            free -= 1;
         }
         forgotten.reverse();
         self.stack.slide_under(&forgotten, tier);

@@ -25,8 +25,8 @@ impl Layout {
     pub(super) fn new(bytes: u64, slot_bytes: usize) -> Result<Self, TierError> {
         // Slots do not share words, and headers do not share pages with slots.
         let slot_bytes = slot_bytes.next_multiple_of(64) as u64;
-        let room = bytes.saturating_sub(2 * SUPER_BYTES);
-        let slots = room / (slot_bytes + HEADER_BYTES as u64);
+        let left = bytes.saturating_sub(2 * SUPER_BYTES);
+        let slots = left / (slot_bytes + HEADER_BYTES as u64);
         if slots > SLOTS_MAX {
             return Err(TierError::Invalid(format!(
                 "tier of {bytes} bytes: {slots} blocks, expected at most {SLOTS_MAX}; make it smaller, or blocks larger"

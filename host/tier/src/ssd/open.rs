@@ -192,6 +192,6 @@ fn check_room(path: &Path, bytes: u64) -> Result<(), TierError> {
         path.ancestors().map(|place| if place.as_os_str().is_empty() { Path::new(".") } else { place });
     // A user that may not ask is not refused: the system decides when the file is made.
     let Some(stat) = there.filter_map(|place| rustix::fs::statvfs(place).ok()).next() else { return Ok(()) };
-    let room = has.saturating_add(stat.f_bavail.saturating_mul(stat.f_frsize));
-    if bytes > room { Err(TierError::Room { path: path.to_owned(), bytes, room }) } else { Ok(()) }
+    let free = has.saturating_add(stat.f_bavail.saturating_mul(stat.f_frsize));
+    if bytes > free { Err(TierError::Space { path: path.to_owned(), bytes, free }) } else { Ok(()) }
 }

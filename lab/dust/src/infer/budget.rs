@@ -18,7 +18,7 @@ use super::evidence::{Evidence, Visit, seen};
 use super::hypothesis::Hypothesis;
 use super::rank::TEMPER;
 use super::refine::Fit;
-use super::score::Ledger;
+use super::score::Scorer;
 
 /// Moments of a visit that are tried for the floor.
 const MOMENTS: usize = 64;
@@ -90,7 +90,7 @@ fn full(visit: &Visit, noise: f64) -> Option<u32> {
 
 /// The capacity that a fit speaks for at most: about the mean of its tempered likelihood, if it
 /// draws.
-pub fn believed(fit: &Fit, ledger: &Ledger<'_>) -> u32 {
+pub fn believed(fit: &Fit, scorer: &Scorer<'_>) -> u32 {
     let found = fit.hypothesis.frames;
     if !fit.hypothesis.draws() {
         return (f64::from(found) * STEEP) as u32;
@@ -103,7 +103,7 @@ pub fn believed(fit: &Fit, ledger: &Ledger<'_>) -> u32 {
     frames.dedup();
     let likelihoods: Vec<f64> = frames
         .iter()
-        .map(|&frames| ledger.log_likelihood(&Hypothesis { frames, ..fit.hypothesis.clone() }, DRAWS))
+        .map(|&frames| scorer.log_likelihood(&Hypothesis { frames, ..fit.hypothesis.clone() }, DRAWS))
         .collect();
     let most = likelihoods.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let weights = likelihoods.iter().map(|likelihood| (TEMPER * (likelihood - most)).exp());

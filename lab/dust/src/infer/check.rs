@@ -17,7 +17,7 @@ use super::evidence::{Evidence, Visit, seen, tells};
 use super::hypothesis::Hypothesis;
 use super::rank::DRAWS_SEARCH;
 use super::refine::Fit;
-use super::score::Ledger;
+use super::score::Scorer;
 
 /// Fits that have a say in what is contested.
 const VOICES: usize = 8;
@@ -159,7 +159,7 @@ impl Check {
         let mut deficit = 0.0;
         let excess = if best.hypothesis.draws() {
             let sides = if even { Noise::even(noise) } else { calibration.sides };
-            let score = Ledger::new(evidence, sides).score(&best.hypothesis, 2 * DRAWS_SEARCH);
+            let score = Scorer::new(evidence, sides).score(&best.hypothesis, 2 * DRAWS_SEARCH);
             deficit = score.deficit;
             score.excess
         } else {

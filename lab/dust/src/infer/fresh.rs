@@ -29,7 +29,7 @@ use super::calibrate::Calibration;
 use super::evidence::{Evidence, Fresh, Truth, Visit, seen, tells};
 use super::rank::DRAWS_SEARCH;
 use super::refine::Fit;
-use super::score::Ledger;
+use super::score::Scorer;
 
 /// How often a fit that is true is contradicted.
 const FALSE_ALARM: f64 = 1e-4;
@@ -75,8 +75,8 @@ impl Fresh {
         }
         let count = self.accesses.len();
         if fit.hypothesis.draws() {
-            let ledger = Ledger::new(evidence, calibration.sides);
-            let score = ledger.score_of(&fit.hypothesis, 2 * DRAWS_SEARCH, self);
+            let scorer = Scorer::new(evidence, calibration.sides);
+            let score = scorer.score_of(&fit.hypothesis, 2 * DRAWS_SEARCH, self);
             return score.deficit > slack * NEVER && score.excess > FALSE_ALARM_DEVIATIONS;
         }
         let all = |wrong, count: usize| Tally { count: count as f64, wrong };

@@ -37,7 +37,7 @@ use super::rank::{
     DRAWS_SEARCH, merge, posterior, rank, rank_again, rank_everybody, rank_with_nuisances, rank_with_periods,
 };
 use super::refine::Fit;
-use super::score::Ledger;
+use super::score::Scorer;
 use super::script::Script;
 use super::verdict::{Doubt, Terms, Verdict};
 use microbenchmark::{Microbenchmark, is_unclear, probes_missing};
@@ -358,15 +358,15 @@ impl Inquiry {
     }
 
     fn screen(&mut self) {
-        let ledger = Ledger::new(&self.evidence, self.calibration.sides);
-        let fits = rank(&self.options.families, self.microbenchmark.range(), &ledger, None);
-        self.fits = rank_with_periods(fits, &self.options.families, &ledger);
+        let scorer = Scorer::new(&self.evidence, self.calibration.sides);
+        let fits = rank(&self.options.families, self.microbenchmark.range(), &scorer, None);
+        self.fits = rank_with_periods(fits, &self.options.families, &scorer);
         self.consider_nuisances();
     }
 
     fn fit_again(&mut self) {
-        let ledger = Ledger::new(&self.evidence, self.calibration.sides);
-        self.fits = rank_again(std::mem::take(&mut self.fits), &ledger);
+        let scorer = Scorer::new(&self.evidence, self.calibration.sides);
+        self.fits = rank_again(std::mem::take(&mut self.fits), &scorer);
         // A fit that was left out may explain more by now. One that draws can explain nearly
         // anything, so that is no answer.
         let dubious =
@@ -375,11 +375,11 @@ impl Inquiry {
         if dubious && (self.stage == Stage::Verifying || !self.ranked_again) {
             self.ranked_again = true;
             let others =
-                rank(&self.options.families, self.microbenchmark.range(), &ledger, self.fits.first());
+                rank(&self.options.families, self.microbenchmark.range(), &scorer, self.fits.first());
             self.fits = merge(std::mem::take(&mut self.fits), others);
         }
         if self.stage == Stage::Verifying {
-            self.fits = rank_with_periods(std::mem::take(&mut self.fits), &self.options.families, &ledger);
+            self.fits = rank_with_periods(std::mem::take(&mut self.fits), &self.options.families, &scorer);
         }
         self.consider_nuisances();
     }
@@ -402,12 +402,12 @@ impl Inquiry {
     }
 
     fn consider_nuisances(&mut self) {
-        let ledger = Ledger::new(&self.evidence, self.calibration.sides);
+        let scorer = Scorer::new(&self.evidence, self.calibration.sides);
         let Some(best) = self.fits.first() else { return };
         // A policy that draws explains the nuisances of others, too, so that is no answer.
         let drawing = best.hypothesis.family.draws;
         if drawing || (!best.hypothesis.draws() && !self.is_good()) {
-            self.fits = rank_with_nuisances(std::mem::take(&mut self.fits), &ledger, !drawing);
+            self.fits = rank_with_nuisances(std::mem::take(&mut self.fits), &scorer, !drawing);
         }
     }
 
@@ -502,9 +502,9 @@ impl Inquiry {
         // In a few blocks many policies do the same: all of them are named, not only those that
         // were still considered.
         if self.fits.first().is_some_and(|best| best.hypothesis.frames <= FEW) {
-            let ledger = Ledger::new(&self.evidence, self.calibration.sides);
+            let scorer = Scorer::new(&self.evidence, self.calibration.sides);
             let fits = std::mem::take(&mut self.fits);
-            self.fits = rank_everybody(fits, &self.options.families, 2 * FEW, &ledger);
+            self.fits = rank_everybody(fits, &self.options.families, 2 * FEW, &scorer);
         }
     }
 

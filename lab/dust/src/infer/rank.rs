@@ -7,7 +7,7 @@
 use super::family::Family;
 use super::hypothesis::Hypothesis;
 use super::refine::{Fit, MARGIN, MARGIN_PER_ACCESS, refine, with_nuisances, with_period};
-use super::score::{Bars, Course, Ledger};
+use super::score::{Bars, Course, Scorer};
 
 /// Factor between neighbours of the grid of capacities on which a first leader is found.
 const CAPACITY_FACTOR_WIDEST: f64 = 1.1;
@@ -48,14 +48,14 @@ pub const TEMPER: f64 = 0.2;
 pub fn rank(
     families: &[&'static Family],
     range: (u32, u32),
-    ledger: &Ledger<'_>,
+    scorer: &Scorer<'_>,
     lead: Option<&Fit>,
 ) -> Vec<Fit> {
     let leaves =
         families.iter().flat_map(|family| family.leaves().into_iter().map(move |leaf| (*family, leaf)));
     let leaves: Vec<_> = leaves.collect();
     let mut found: Vec<Option<Fit>> = vec![None; leaves.len()];
-    let mut hopeless = Hopeless::new(lead, ledger);
+    let mut hopeless = Hopeless::new(lead, scorer);
     let grid = |factor: f64| capacities(range, factor).collect::<Vec<u32>>();
     let [widest, coarse, fine] = [CAPACITY_FACTOR_WIDEST, CAPACITY_FACTOR, CAPACITY_FACTOR_FINE].map(grid);
     let between = |grid: &[u32], others: &[&[u32]]| -> Vec<u32> {
@@ -85,7 +85,7 @@ pub fn rank(
             let mut bars = hopeless.bars(found.as_ref());
             for &frames in &grid {
                 let hypothesis = Hypothesis::new(family, leaf.clone(), frames);
-                if let Some(fit) = Fit::above(&bars, hypothesis, ledger, DRAWS_COARSE) {
+                if let Some(fit) = Fit::above(&bars, hypothesis, scorer, DRAWS_COARSE) {
                     hopeless.learn(&fit);
                     bars = hopeless.bars(Some(&fit));
                     *found = Some(fit);
@@ -97,8 +97,8 @@ pub fn rank(
     sort(&mut fits);
     let refined = |fit: Fit| {
         // Few draws explain less than many of the same.
-        let fit = if fit.hypothesis.draws() { Fit::of(fit.hypothesis, ledger, DRAWS_SEARCH) } else { fit };
-        refine(fit, ledger, DRAWS_SEARCH)
+        let fit = if fit.hypothesis.draws() { Fit::of(fit.hypothesis, scorer, DRAWS_SEARCH) } else { fit };
+        refine(fit, scorer, DRAWS_SEARCH)
     };
     let mut fits: Vec<Fit> = most_likely(fits).into_iter().map(refined).collect();
     sort(&mut fits);
@@ -109,19 +109,19 @@ pub fn rank(
 struct Hopeless<'a> {
     lead: Option<Fit>,
     bars: Bars,
-    ledger: &'a Ledger<'a>,
+    scorer: &'a Scorer<'a>,
 }
 
 impl<'a> Hopeless<'a> {
-    fn new(lead: Option<&Fit>, ledger: &'a Ledger<'a>) -> Self {
-        let mut hopeless = Self { lead: None, bars: Bars::default(), ledger };
+    fn new(lead: Option<&Fit>, scorer: &'a Scorer<'a>) -> Self {
+        let mut hopeless = Self { lead: None, bars: Bars::default(), scorer };
         lead.into_iter().for_each(|lead| hopeless.learn(lead));
         hopeless
     }
 
     fn learn(&mut self, fit: &Fit) {
         if self.lead.as_ref().is_none_or(|lead| lead.log_likelihood < fit.log_likelihood) {
-            self.ledger.raise_behind(&mut self.bars, &fit.course, MARGIN, MARGIN_PER_ACCESS);
+            self.scorer.raise_behind(&mut self.bars, &fit.course, MARGIN, MARGIN_PER_ACCESS);
             self.lead = Some(fit.clone());
         }
     }
@@ -131,8 +131,8 @@ impl<'a> Hopeless<'a> {
     /// draws nothing.
     fn settles(&mut self) -> bool {
         let Some(lead) = self.lead.clone().filter(|lead| !lead.hypothesis.draws()) else { return false };
-        let lead = refine(lead, self.ledger, DRAWS_SEARCH);
-        let settled = self.ledger.score(&lead.hypothesis, 1).excess < SETTLED;
+        let lead = refine(lead, self.scorer, DRAWS_SEARCH);
+        let settled = self.scorer.score(&lead.hypothesis, 1).excess < SETTLED;
         self.learn(&lead);
         settled
     }
@@ -140,13 +140,13 @@ impl<'a> Hopeless<'a> {
     /// The log likelihood that lies behind the best by `margin`, and `per_access` more for each
     /// access.
     fn floor(&self, margin: f64, per_access: f64) -> f64 {
-        let margin = margin + per_access * self.ledger.observations() as f64;
+        let margin = margin + per_access * self.scorer.observations() as f64;
         self.lead.as_ref().map_or(0.0, |lead| lead.log_likelihood - margin)
     }
 
     /// Bars for a leaf, given its best so far.
     fn bars(&self, best: Option<&Fit>) -> Bars {
-        let mut bars = best.map_or_else(Bars::default, |best| best.bars(self.ledger));
+        let mut bars = best.map_or_else(Bars::default, |best| best.bars(self.scorer));
         bars.raise_over(&self.bars);
         bars
     }
@@ -167,14 +167,14 @@ pub fn rank_everybody(
     fits: Vec<Fit>,
     families: &[&'static Family],
     frames_max: u32,
-    ledger: &Ledger<'_>,
+    scorer: &Scorer<'_>,
 ) -> Vec<Fit> {
     // They may have been scored by fewer observations, or been given up before the last.
-    let again = |fit: Fit| Fit::of(fit.hypothesis, ledger, DRAWS_SEARCH);
+    let again = |fit: Fit| Fit::of(fit.hypothesis, scorer, DRAWS_SEARCH);
     let mut fits: Vec<Fit> = fits.into_iter().map(again).collect();
     for family in families {
         for leaf in family.leaves() {
-            let of = |frames| Fit::of(Hypothesis::new(family, leaf.clone(), frames), ledger, DRAWS_SEARCH);
+            let of = |frames| Fit::of(Hypothesis::new(family, leaf.clone(), frames), scorer, DRAWS_SEARCH);
             let best =
                 (1..=frames_max).map(of).max_by(|one, two| one.log_likelihood.total_cmp(&two.log_likelihood));
             fits.extend(best);
@@ -187,18 +187,18 @@ pub fn rank_everybody(
 }
 
 /// Refines what is there after more was observed. What is hopeless by now stays last, as it is.
-pub fn rank_again(fits: Vec<Fit>, ledger: &Ledger<'_>) -> Vec<Fit> {
-    let mut hopeless = Hopeless::new(None, ledger);
+pub fn rank_again(fits: Vec<Fit>, scorer: &Scorer<'_>) -> Vec<Fit> {
+    let mut hopeless = Hopeless::new(None, scorer);
     let mut again: Vec<Fit> = Vec::new();
     let mut last: Vec<Fit> = Vec::new();
     for fit in fits {
-        match Fit::above(&hopeless.bars, fit.hypothesis.clone(), ledger, DRAWS_SEARCH) {
+        match Fit::above(&hopeless.bars, fit.hypothesis.clone(), scorer, DRAWS_SEARCH) {
             Some(scored) => {
                 hopeless.learn(&scored);
                 // What was refined before and is far behind by now does not come back by another
                 // step.
                 let near = scored.log_likelihood > hopeless.floor(NEAR, NEAR_PER_ACCESS);
-                let fit = if near { refine(scored, ledger, DRAWS_SEARCH) } else { scored };
+                let fit = if near { refine(scored, scorer, DRAWS_SEARCH) } else { scored };
                 hopeless.learn(&fit);
                 again.push(fit);
             }
@@ -218,16 +218,16 @@ pub fn rank_again(fits: Vec<Fit>, ledger: &Ledger<'_>) -> Vec<Fit> {
 }
 
 /// Lets the most likely have nuisances, too; of those that draw only if `drawing`.
-pub fn rank_with_nuisances(mut fits: Vec<Fit>, ledger: &Ledger<'_>, drawing: bool) -> Vec<Fit> {
+pub fn rank_with_nuisances(mut fits: Vec<Fit>, scorer: &Scorer<'_>, drawing: bool) -> Vec<Fit> {
     let mut bars = Bars::default();
     if let Some(lead) = fits.first() {
-        ledger.raise_behind(&mut bars, &lead.course, MARGIN, MARGIN_PER_ACCESS);
+        scorer.raise_behind(&mut bars, &lead.course, MARGIN, MARGIN_PER_ACCESS);
     }
     let these = fits
         .iter_mut()
         .filter(|fit| !fit.hypothesis.family.hashes() && (drawing || !fit.hypothesis.family.draws));
     for fit in these.take(WITH_NUISANCES) {
-        *fit = with_nuisances(fit, ledger, DRAWS_SEARCH, &bars);
+        *fit = with_nuisances(fit, scorer, DRAWS_SEARCH, &bars);
     }
     sort(&mut fits);
     fits
@@ -235,10 +235,10 @@ pub fn rank_with_nuisances(mut fits: Vec<Fit>, ledger: &Ledger<'_>, drawing: boo
 
 /// Lets the most likely do now and then what it does always, if there is a family of the same name
 /// that does. Not if it draws: with periods as well it would explain nearly anything.
-pub fn rank_with_periods(mut fits: Vec<Fit>, families: &[&'static Family], ledger: &Ledger<'_>) -> Vec<Fit> {
+pub fn rank_with_periods(mut fits: Vec<Fit>, families: &[&'static Family], scorer: &Scorer<'_>) -> Vec<Fit> {
     let Some(best) = fits.first().filter(|best| !best.hypothesis.draws()) else { return fits };
     let relatives = families.iter().filter(|family| family.name == best.hypothesis.family.name);
-    let found = relatives.filter_map(|family| with_period(best, family, ledger, DRAWS_SEARCH));
+    let found = relatives.filter_map(|family| with_period(best, family, scorer, DRAWS_SEARCH));
     let found: Vec<Fit> =
         found.filter(|found| !fits.iter().any(|fit| fit.hypothesis == found.hypothesis)).collect();
     if found.is_empty() { fits } else { merge(std::mem::take(&mut fits), found) }
@@ -312,15 +312,15 @@ mod tests {
         let odds: Vec<f32> = hits.iter().map(|&hits| if hits > 0 { 12.0 } else { -12.0 }).collect();
         let mut evidence = Evidence::default();
         evidence.add(&script, &odds);
-        let ledger = Ledger::new(&evidence, Noise::even(0.01));
+        let scorer = Scorer::new(&evidence, Noise::even(0.01));
         // Of fewer observations.
         let before =
             |hypothesis: Hypothesis| Fit { hypothesis, log_likelihood: -1.0, course: Course::default() };
         let families = [family("fifo"), family("lru"), family("mru")];
-        let fits = rank_everybody(vec![before(fifo.clone()), before(mru)], &families, 32, &ledger);
+        let fits = rank_everybody(vec![before(fifo.clone()), before(mru)], &families, 32, &scorer);
         assert_eq!((&fits[0].hypothesis, fits[1].hypothesis.name().as_str()), (&fifo, "lru"));
         for fit in &fits {
-            assert_eq!(fit.log_likelihood, ledger.log_likelihood(&fit.hypothesis, DRAWS_SEARCH));
+            assert_eq!(fit.log_likelihood, scorer.log_likelihood(&fit.hypothesis, DRAWS_SEARCH));
         }
         let posterior = posterior(&fits);
         let weights: Vec<f64> = posterior.iter().map(|(weight, _)| *weight).collect();

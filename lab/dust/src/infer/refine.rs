@@ -6,7 +6,7 @@
 
 use super::family::{Axis, Family, Scale};
 use super::hypothesis::Hypothesis;
-use super::score::{Bars, Course, Ledger};
+use super::score::{Bars, Course, Scorer};
 use super::simulate::Nuisances;
 
 /// Steps of parameters, in quarters of their range.
@@ -49,26 +49,26 @@ pub struct Fit {
 
 impl Fit {
     /// Scores a hypothesis.
-    pub fn of(hypothesis: Hypothesis, ledger: &Ledger<'_>, draws: u32) -> Self {
-        let course = ledger.course(&hypothesis, draws, &Bars::default()).unwrap_or_default();
+    pub fn of(hypothesis: Hypothesis, scorer: &Scorer<'_>, draws: u32) -> Self {
+        let course = scorer.course(&hypothesis, draws, &Bars::default()).unwrap_or_default();
         Self { hypothesis, log_likelihood: course.total(), course }
     }
 
     /// Scores a hypothesis. `None` if it falls below a bar, or is [another
     /// one](Hypothesis::is_all_but_steady) in fact.
-    pub fn above(bars: &Bars, hypothesis: Hypothesis, ledger: &Ledger<'_>, draws: u32) -> Option<Self> {
+    pub fn above(bars: &Bars, hypothesis: Hypothesis, scorer: &Scorer<'_>, draws: u32) -> Option<Self> {
         if hypothesis.is_all_but_steady() {
             return None;
         }
-        let course = ledger.course(&hypothesis, draws, bars)?;
+        let course = scorer.course(&hypothesis, draws, bars)?;
         Some(Self { hypothesis, log_likelihood: course.total(), course })
     }
 
     /// Bars for what shall be better than this fit.
-    pub fn bars(&self, ledger: &Ledger<'_>) -> Bars {
+    pub fn bars(&self, scorer: &Scorer<'_>) -> Bars {
         let mut bars = Bars::default();
-        ledger.raise_to(&mut bars, self.log_likelihood);
-        ledger.raise_behind(&mut bars, &self.course, BEHIND, BEHIND_PER_ACCESS);
+        scorer.raise_to(&mut bars, self.log_likelihood);
+        scorer.raise_behind(&mut bars, &self.course, BEHIND, BEHIND_PER_ACCESS);
         bars
     }
 }
@@ -77,15 +77,15 @@ impl Fit {
 struct Climb<'a> {
     fit: Fit,
     bars: Bars,
-    ledger: &'a Ledger<'a>,
+    scorer: &'a Scorer<'a>,
     draws: u32,
     tried: Vec<Hypothesis>,
 }
 
 impl<'a> Climb<'a> {
-    fn new(fit: Fit, ledger: &'a Ledger<'a>, draws: u32) -> Self {
-        let bars = fit.bars(ledger);
-        Self { tried: vec![fit.hypothesis.clone()], fit, bars, ledger, draws }
+    fn new(fit: Fit, scorer: &'a Scorer<'a>, draws: u32) -> Self {
+        let bars = fit.bars(scorer);
+        Self { tried: vec![fit.hypothesis.clone()], fit, bars, scorer, draws }
     }
 
     /// Takes the change if it explains more. Returns whether it does.
@@ -96,11 +96,11 @@ impl<'a> Climb<'a> {
             return false;
         }
         self.tried.push(hypothesis.clone());
-        let found = Fit::above(&self.bars, hypothesis, self.ledger, self.draws);
+        let found = Fit::above(&self.bars, hypothesis, self.scorer, self.draws);
         let better = found.filter(|found| found.log_likelihood > self.fit.log_likelihood + 1e-9);
         let Some(better) = better else { return false };
         self.fit = better;
-        self.bars = self.fit.bars(self.ledger);
+        self.bars = self.fit.bars(self.scorer);
         true
     }
 
@@ -163,14 +163,14 @@ impl<'a> Climb<'a> {
 }
 
 /// Climbs from `fit` to the nearest peak of the likelihood.
-pub fn refine(fit: Fit, ledger: &Ledger<'_>, draws: u32) -> Fit {
+pub fn refine(fit: Fit, scorer: &Scorer<'_>, draws: u32) -> Fit {
     // A policy that draws is flat in its parameters, and every step of it costs many simulations.
     let rounds = match (fit.hypothesis.family.draws, fit.hypothesis.draws()) {
         (true, _) => 2,
         (false, true) => 3,
         (false, false) => STEPS.len(),
     };
-    let mut climb = Climb::new(fit, ledger, draws);
+    let mut climb = Climb::new(fit, scorer, draws);
     if rounds == STEPS.len() {
         climb.scan();
     }
@@ -192,7 +192,7 @@ pub fn refine(fit: Fit, ledger: &Ledger<'_>, draws: u32) -> Fit {
 
 /// Tries what a cache may do besides its policy, and keeps what explains more than it costs. What
 /// falls below `bars` is given up.
-pub fn with_nuisances(fit: &Fit, ledger: &Ledger<'_>, draws: u32, bars: &Bars) -> Fit {
+pub fn with_nuisances(fit: &Fit, scorer: &Scorer<'_>, draws: u32, bars: &Bars) -> Fit {
     /// Log likelihood that a nuisance has to bring.
     const WORTH: f64 = 6.0;
     let mut best = fit.clone();
@@ -203,11 +203,11 @@ pub fn with_nuisances(fit: &Fit, ledger: &Ledger<'_>, draws: u32, bars: &Bars) -
         .chain(batches.clone().map(|batch| Nuisances { batch, ..fit.hypothesis.nuisances }))
         .chain(batches.map(|late| Nuisances { late, ..fit.hypothesis.nuisances }));
     let mut bars = bars.clone();
-    ledger.raise_behind(&mut bars, &fit.course, MARGIN, MARGIN_PER_ACCESS);
+    scorer.raise_behind(&mut bars, &fit.course, MARGIN, MARGIN_PER_ACCESS);
     for nuisances in deviations {
         let hypothesis = Hypothesis { nuisances, ..fit.hypothesis.clone() };
-        let Some(other) = Fit::above(&bars, hypothesis, ledger, draws) else { continue };
-        let mut climb = Climb::new(other, ledger, draws);
+        let Some(other) = Fit::above(&bars, hypothesis, scorer, draws) else { continue };
+        let mut climb = Climb::new(other, scorer, draws);
         climb.capacity(0.03);
         let other = climb.fit;
         if other.log_likelihood > best.log_likelihood {
@@ -220,7 +220,7 @@ pub fn with_nuisances(fit: &Fit, ledger: &Ledger<'_>, draws: u32, bars: &Bars) -
 /// Tries all periods of a family that does now and then what the fit does always: the likelihood
 /// has a peak of its own at the true one, so that no climb finds it from afar. `None` for families
 /// without a period.
-pub fn with_period(fit: &Fit, family: &'static Family, ledger: &Ledger<'_>, draws: u32) -> Option<Fit> {
+pub fn with_period(fit: &Fit, family: &'static Family, scorer: &Scorer<'_>, draws: u32) -> Option<Fit> {
     let at = family.axes.iter().position(|axis| axis.scale == Scale::WholeLogarithmic)?;
     let axis = &family.axes[at];
     let own = |axis: &Axis| fit.hypothesis.family.axes.iter().position(|other| other.key == axis.key);
@@ -231,16 +231,16 @@ pub fn with_period(fit: &Fit, family: &'static Family, ledger: &Ledger<'_>, draw
     let mut found: Vec<Fit> = Vec::new();
     for values in bases {
         let mut base = Hypothesis { family, values, ..fit.hypothesis.clone() };
-        for period in periods(axis, ledger) {
+        for period in periods(axis, scorer) {
             base.values[at] = period;
-            let bars = found.last().unwrap_or(fit).bars(ledger);
-            found.extend(Fit::above(&bars, base.clone(), ledger, draws));
+            let bars = found.last().unwrap_or(fit).bars(scorer);
+            found.extend(Fit::above(&bars, base.clone(), scorer, draws));
             found.sort_by(|one, two| two.log_likelihood.total_cmp(&one.log_likelihood));
             found.truncate(PERIODS_CLIMBED);
         }
     }
     let climbed = found.into_iter().map(|found| {
-        let mut climb = Climb::new(found, ledger, draws);
+        let mut climb = Climb::new(found, scorer, draws);
         climb.capacity(0.0);
         climb.periods(at, axis);
         climb.capacity(0.0);
@@ -250,8 +250,8 @@ pub fn with_period(fit: &Fit, family: &'static Family, ledger: &Ledger<'_>, draw
 }
 
 /// Periods that may differ: those that are longer than all visits are the same.
-fn periods(axis: &Axis, ledger: &Ledger<'_>) -> impl Iterator<Item = f64> + use<> {
-    let (low, most) = (axis.low, axis.high.min(ledger.longest() as f64 + 1.0));
+fn periods(axis: &Axis, scorer: &Scorer<'_>) -> impl Iterator<Item = f64> + use<> {
+    let (low, most) = (axis.low, axis.high.min(scorer.longest() as f64 + 1.0));
     std::iter::successors(Some(low), move |&period| {
         let next = (period * PERIOD_FACTOR).round().max(period + 1.0).min(most);
         (next > period).then_some(next)
@@ -259,13 +259,13 @@ fn periods(axis: &Axis, ledger: &Ledger<'_>) -> impl Iterator<Item = f64> + use<
 }
 
 /// Capacities that explain nearly as much: the log likelihood drops by less than `drop`.
-pub fn interval(fit: &Fit, ledger: &Ledger<'_>, draws: u32, drop: f64) -> (u32, u32) {
+pub fn interval(fit: &Fit, scorer: &Scorer<'_>, draws: u32, drop: f64) -> (u32, u32) {
     if fit.hypothesis.draws() {
-        return rough_interval(fit, ledger, drop);
+        return rough_interval(fit, scorer, drop);
     }
     let holds = |frames: u32| {
         let hypothesis = Hypothesis { frames, ..fit.hypothesis.clone() };
-        let enough = |hypothesis: &Hypothesis| ledger.is_above(fit.log_likelihood - drop, hypothesis, draws);
+        let enough = |hypothesis: &Hypothesis| scorer.is_above(fit.log_likelihood - drop, hypothesis, draws);
         let other = as_many_blocks(fit, frames);
         let near = |hypothesis: &Hypothesis| beside(hypothesis).iter().any(enough);
         enough(&hypothesis)
@@ -331,7 +331,7 @@ fn beside(hypothesis: &Hypothesis) -> Vec<Hypothesis> {
 /// The same of a hypothesis that draws. Its likelihood is rough, and what the search found is the
 /// luckiest of many, so the best is sought again among all around, with more draws, and whatever
 /// lies between two that are good enough is, too.
-fn rough_interval(fit: &Fit, ledger: &Ledger<'_>, drop: f64) -> (u32, u32) {
+fn rough_interval(fit: &Fit, scorer: &Scorer<'_>, drop: f64) -> (u32, u32) {
     let centre = fit.hypothesis.frames;
     let stride = centre.div_ceil(ROUGH_STEPS).max(1);
     let around = (centre - centre / 4).max(1)..=centre + centre / 4 + 1;
@@ -341,9 +341,9 @@ fn rough_interval(fit: &Fit, ledger: &Ledger<'_>, drop: f64) -> (u32, u32) {
     let (mut best, mut found) = (f64::NEG_INFINITY, Vec::new());
     for frames in frames {
         let mut bars = Bars::default();
-        ledger.raise_to(&mut bars, best - drop);
+        scorer.raise_to(&mut bars, best - drop);
         let hypothesis = Hypothesis { frames, ..fit.hypothesis.clone() };
-        let Some(course) = ledger.course(&hypothesis, ROUGH_DRAWS, &bars) else { continue };
+        let Some(course) = scorer.course(&hypothesis, ROUGH_DRAWS, &bars) else { continue };
         best = best.max(course.total());
         found.push((frames, course.total()));
     }
@@ -353,8 +353,8 @@ fn rough_interval(fit: &Fit, ledger: &Ledger<'_>, drop: f64) -> (u32, u32) {
         let whole = Hypothesis { frames, ..fit.hypothesis.clone() };
         for hypothesis in as_many_blocks(fit, frames).iter().chain([&whole]).flat_map(beside) {
             let mut bars = Bars::default();
-            ledger.raise_to(&mut bars, best - drop);
-            if let Some(course) = ledger.course(&hypothesis, ROUGH_DRAWS, &bars) {
+            scorer.raise_to(&mut bars, best - drop);
+            if let Some(course) = scorer.course(&hypothesis, ROUGH_DRAWS, &bars) {
                 best = best.max(course.total());
                 found.push((frames, course.total()));
             }

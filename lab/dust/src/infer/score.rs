@@ -29,9 +29,9 @@ const GLANCE: usize = 32;
 /// Draws are few: this is added to hits and to misses, so that never and always stay possible.
 const SMOOTHING: f64 = 0.1;
 
-/// Observations prepared for given shares of misleading ones.
+/// Scores hypotheses: observations, prepared for given shares of misleading ones.
 #[derive(Debug)]
-pub struct Ledger<'a> {
+pub struct Scorer<'a> {
     evidence: &'a Evidence,
     noise: Noise,
     /// Log probability of each observation if the access was a hit, and if it was a miss.
@@ -55,7 +55,7 @@ pub struct Score {
     pub deficit: f64,
 }
 
-impl<'a> Ledger<'a> {
+impl<'a> Scorer<'a> {
     /// Prepares the evidence.
     pub fn new(evidence: &'a Evidence, noise: Noise) -> Self {
         let logs: Vec<Vec<(f32, f32)>> = evidence
@@ -204,7 +204,7 @@ impl<'a> Ledger<'a> {
     }
 }
 
-/// See [`Ledger::looks`].
+/// See [`Scorer::looks`].
 fn looks(evidence: &Evidence, logs: &[Vec<(f32, f32)>]) -> Vec<(usize, f64)> {
     let (mut accesses, mut most) = (0, 0.0);
     let mut looks = Vec::new();

@@ -10,7 +10,7 @@ use super::check::Check;
 use super::evidence::Evidence;
 use super::rank::{DRAWS_FINAL, DRAWS_SEARCH, posterior};
 use super::refine::{Fit, interval};
-use super::score::Ledger;
+use super::score::Scorer;
 use super::simulate::Nuisances;
 
 /// Families with a tempered probability of at least this share of the best one's were not told
@@ -157,9 +157,9 @@ impl Verdict {
         verdict.policy = hypothesis.policy();
         verdict.parameters = parameters(best);
         verdict.capacity = hypothesis.frames;
-        let ledger = Ledger::new(evidence, calibration.sides);
-        verdict.interval = interval(best, &ledger, DRAWS_SEARCH, INTERVAL_DROP);
-        verdict.mismatch = ledger.score(hypothesis, DRAWS_FINAL).mismatch;
+        let scorer = Scorer::new(evidence, calibration.sides);
+        verdict.interval = interval(best, &scorer, DRAWS_SEARCH, INTERVAL_DROP);
+        verdict.mismatch = scorer.score(hypothesis, DRAWS_FINAL).mismatch;
         verdict.doubt = verdict.doubt.or_else(|| Doubt::of_all(calibration, verdict.mismatch));
         let good = check.is_some_and(|check| check.passes(hypothesis.draws(), terms.slack));
         let explained = best.log_likelihood - ONE_READING;
@@ -222,8 +222,8 @@ mod tests {
         evidence.add(&script, &odds);
         let calibration = Calibration::of(&evidence, None);
         let lru = Family::all().iter().find(|family| family.name == "lru").expect("a family");
-        let ledger = Ledger::new(&evidence, calibration.sides);
-        let fits = [Fit::of(Hypothesis::new(lru, Vec::new(), 20), &ledger, 1)];
+        let scorer = Scorer::new(&evidence, calibration.sides);
+        let fits = [Fit::of(Hypothesis::new(lru, Vec::new(), 20), &scorer, 1)];
         let check = Check::of(&evidence, &calibration, &fits, None);
         assert!(check.is_some_and(|check| check.passes(false, 0.0)), "{check:?}");
         let terms = Terms { slack: 0.0, exact: true, shared: false };

@@ -85,13 +85,6 @@ impl SteerRecord {
             kind: "sim-steer",
         }
     }
-
-    /// The record of this trace.
-    #[must_use]
-    pub fn of(mut self, trace: &str) -> SteerRecord {
-        trace.clone_into(&mut self.trace);
-        self
-    }
 }
 
 /// All runs, trace by trace.

@@ -82,19 +82,11 @@ impl fmt::Display for Configuration {
     }
 }
 
-/// A name that is no configuration's.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown configuration `{name}`")]
-pub struct UnknownConfiguration {
-    name: String,
-}
-
 impl FromStr for Configuration {
-    type Err = UnknownConfiguration;
+    type Err = ();
 
-    fn from_str(name: &str) -> Result<Self, UnknownConfiguration> {
-        let found = CONFIGURATIONS.into_iter().find(|configuration| configuration.name == name);
-        found.ok_or_else(|| UnknownConfiguration { name: name.to_owned() })
+    fn from_str(name: &str) -> Result<Self, ()> {
+        CONFIGURATIONS.into_iter().find(|configuration| configuration.name == name).ok_or(())
     }
 }
 

@@ -47,8 +47,6 @@ pub struct MachineOptions {
     pub slice_ns: u64,
     /// What is looked ahead beside the lists.
     pub lookahead: Lookahead,
-    /// Blocks looked ahead at a time.
-    pub window: u32,
     /// How lists are followed; without, as the configuration says.
     pub prefetching: Option<Prefetching>,
     /// How much of a disk is asked at a time where there is scheduling; without, as the
@@ -75,7 +73,6 @@ impl MachineOptions {
             processors: NonZeroU32::MIN,
             slice_ns: 10_000_000,
             lookahead: Lookahead::Obl2,
-            window: 1,
             prefetching: None,
             pace: None,
             batch_max: None,
@@ -179,7 +176,6 @@ impl<'a> Machine<'a> {
         let steward = Steward::new(Options {
             allocation: configuration.allocation(),
             lookahead: options.lookahead,
-            window: options.window,
             prefetching,
             revocation: options.revocation,
             ..Options::new(options.frames)

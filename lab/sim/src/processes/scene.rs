@@ -78,6 +78,11 @@ impl Scene {
         blocks.len() as u64
     }
 
+    /// A folder of the process that comes next.
+    pub(super) fn new_folder(&mut self) -> usize {
+        self.layout.folder(self.programs.len())
+    }
+
     /// Numbers processes of the same name.
     pub(super) fn tell_apart(&mut self) {
         let mut counts: HashMap<String, u32> = HashMap::new();

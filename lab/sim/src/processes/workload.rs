@@ -30,36 +30,24 @@ mod searches;
 use super::scene::Scene;
 
 /// Adds a process to a scene.
-type Make = fn(&mut Scene, u64);
+pub type Make = fn(&mut Scene, u64);
 
 /// Workloads by name, and what they are.
-pub const WORKLOADS: [(&str, &str, Workload); 13] = [
-    ("cs1", "cscope, 8 symbols: one file of 9 MB again and again", Workload(searches::cs1)),
-    ("cs2", "cscope, 4 texts in 18 MB of source files", Workload(searches::cs2)),
-    ("cs3", "cscope, 4 texts in 10 MB of source files", Workload(searches::cs3)),
-    ("din", "dinero, 9 runs over a trace of 8 MB; mostly computes", Workload(searches::din)),
-    ("gli", "glimpse, 5 words: index, then articles", Workload(searches::gli)),
-    ("pse1", "Postgres, 1 % of 200,000 tuples by an index", Workload(databases::pse1)),
-    ("pse2", "Postgres, 2 % of them", Workload(databases::pse2)),
-    ("sort", "sort of 17 MB: input, then three merges", Workload(databases::sort)),
-    (
-        "read300",
-        "300 blocks of a file five times, then the next 300; says nothing",
-        Workload(beside::read300),
-    ),
-    ("read490", "the same with 490", Workload(beside::read490)),
-    ("andrew", "many small files read and compiled; says nothing", Workload(beside::andrew)),
-    ("scan", "10,000 blocks of one file once", Workload(beside::scan)),
-    (
-        "figure-1",
-        "blocks A, B, C, A with A and B cached: the ACFS paper's example",
-        Workload(beside::figure_1),
-    ),
+pub const WORKLOADS: [(&str, &str, Make); 13] = [
+    ("cs1", "cscope, 8 symbols: one file of 9 MB again and again", searches::cs1),
+    ("cs2", "cscope, 4 texts in 18 MB of source files", searches::cs2),
+    ("cs3", "cscope, 4 texts in 10 MB of source files", searches::cs3),
+    ("din", "dinero, 9 runs over a trace of 8 MB; mostly computes", searches::din),
+    ("gli", "glimpse, 5 words: index, then articles", searches::gli),
+    ("pse1", "Postgres, 1 % of 200,000 tuples by an index", databases::pse1),
+    ("pse2", "Postgres, 2 % of them", databases::pse2),
+    ("sort", "sort of 17 MB: input, then three merges", databases::sort),
+    ("read300", "300 blocks of a file five times, then the next 300; says nothing", beside::read300),
+    ("read490", "the same with 490", beside::read490),
+    ("andrew", "many small files read and compiled; says nothing", beside::andrew),
+    ("scan", "10,000 blocks of one file once", beside::scan),
+    ("figure-1", "blocks A, B, C, A with A and B cached: the ACFS paper's example", beside::figure_1),
 ];
-
-/// A program of the papers.
-#[derive(Clone, Copy, Debug)]
-pub struct Workload(Make);
 
 /// No workload has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -76,7 +64,7 @@ impl Scene {
         let mut scene = Self::default();
         for name in names {
             let known = WORKLOADS.iter().find(|(known, ..)| known == name);
-            let (.., Workload(make)) = known.ok_or_else(|| UnknownWorkload((*name).to_owned()))?;
+            let (.., make) = known.ok_or_else(|| UnknownWorkload((*name).to_owned()))?;
             make(&mut scene, seed);
         }
         scene.tell_apart();

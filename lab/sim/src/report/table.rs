@@ -51,9 +51,6 @@ pub(crate) fn heading(trace: &str, requests: u64, clients: u16, about: &About) -
     if about.warm_up > 0 {
         text += &format!(", after {} to warm up", grouped(about.warm_up));
     }
-    if about.skipped_lines > 0 {
-        text += &format!(", {} bad lines skipped", grouped(about.skipped_lines));
-    }
     text + "\n"
 }
 

@@ -1,5 +1,6 @@
 //! One run over tiers as a value, and many side by side.
 
+use std::borrow::Cow;
 use std::num::NonZeroU16;
 
 use pantler_steward::placement::{Client, Order, Passing, Sizes};
@@ -60,23 +61,6 @@ impl TiersJob {
     }
 }
 
-/// The client that makes each reference of a trace.
-enum Makers<'a> {
-    One,
-    Owners(&'a [u16]),
-    Dealt(Vec<u16>),
-}
-
-impl Makers<'_> {
-    fn of(&self, reference: usize) -> Client {
-        match self {
-            Self::One => Client(0),
-            Self::Owners(owners) => Client(owners[reference]),
-            Self::Dealt(clients) => Client(clients[reference]),
-        }
-    }
-}
-
 impl Clients {
     /// How many there are, over this trace.
     pub fn count(self, trace: &Prepared) -> u16 {
@@ -88,14 +72,15 @@ impl Clients {
         }
     }
 
-    fn makers(self, trace: &Prepared) -> Makers<'_> {
-        match (self, trace.owners()) {
-            (Self::Owners, Some(owners)) => Makers::Owners(owners),
-            (Self::One | Self::Owners, _) => Makers::One,
-            (Self::Dealt { count, seed }, _) => {
+    /// The client that makes each reference, unless one makes all.
+    fn makers(self, trace: &Prepared) -> Option<Cow<'_, [u16]>> {
+        match self {
+            Self::One => None,
+            Self::Owners => trace.owners().map(Cow::Borrowed),
+            Self::Dealt { count, seed } => {
                 let mut random = Random::new(seed);
                 let deal = |_: &u32| random.below(u64::from(count.get())) as u16;
-                Makers::Dealt(trace.requests().iter().map(deal).collect())
+                Some(trace.requests().iter().map(deal).collect())
             }
         }
     }
@@ -113,7 +98,8 @@ pub fn run_tiers(trace: &Prepared, job: &TiersJob) -> Result<Ran, ProtocolError>
     }
     let mut protocol = job.protocol.build(&job.sizes, job.clients.count(trace))?;
     let makers = job.clients.makers(trace);
-    let references = trace.requests().iter().enumerate().map(|(at, &block)| (makers.of(at), block));
+    let maker = |at: usize| Client(makers.as_ref().map_or(0, |makers| makers[at]));
+    let references = trace.requests().iter().enumerate().map(|(at, &block)| (maker(at), block));
     Ok(drive(&mut *protocol, references, warm_up, job.sizes.out()).into())
 }
 

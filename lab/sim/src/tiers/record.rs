@@ -90,7 +90,7 @@ impl TiersRecord {
             owners: ran.owners.iter().map(|(name, tally)| OwnerRecord::new(name, tally, tiers)).collect(),
             clients: job.clients.count(trace),
             trace: name.to_owned(),
-            about: About::new("sim-tiers", trace, warm_up, loaded.skipped_lines()),
+            about: About::new("sim-tiers", trace, warm_up),
         }
     }
 }

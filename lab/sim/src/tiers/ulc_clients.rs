@@ -31,12 +31,7 @@ pub struct UlcAlone {
 }
 
 impl UlcAlone {
-    /// A client of tiers of those sizes.
-    pub fn new(sizes: Sizes) -> Self {
-        Self::with_passing(sizes, Passing::None)
-    }
-
-    /// The same, with frames of tier 1 for blocks that pass.
+    /// A client of tiers of those sizes, with frames of tier 1 for blocks that pass.
     pub fn with_passing(mut sizes: Sizes, passing: Passing) -> Self {
         let passage = passage(&mut sizes, passing);
         Self { ulc: Ulc::new(sizes), passage, now: 0 }
@@ -105,12 +100,8 @@ pub struct UlcClients {
 const OWN: Tier = Tier::NEAREST;
 
 impl UlcClients {
-    /// That many clients, each with a first tier of the first size; the other tiers exist once.
-    pub fn new(sizes: &Sizes, clients: u16, order: Order) -> Self {
-        Self::with_passing(sizes, clients, order, Passing::None)
-    }
-
-    /// The same, with frames of the first tiers for blocks that pass.
+    /// That many clients, each with a first tier of the first size, of which some frames are for
+    /// blocks that pass; the other tiers exist once.
     pub fn with_passing(sizes: &Sizes, clients: u16, order: Order, passing: Passing) -> Self {
         let mut sizes = sizes.clone();
         let passage = passage(&mut sizes, passing);

@@ -208,7 +208,7 @@ proptest! {
     #[test]
     fn one_client_of_shared_tiers_is_alone(sizes in vec(1u32..5, 1..4), references in vec(block(), 1..300)) {
         let sizes = Sizes::new(&sizes).expect("sane sizes");
-        let mut shared = UlcClients::new(&sizes, 1, Order::Access);
+        let mut shared = UlcClients::with_passing(&sizes, 1, Order::Access, Passing::None);
         let mut alone = Ulc::new(sizes);
         for (now, block) in (1..).zip(references) {
             let (mut steps, mut expected) = (Vec::new(), Vec::new());

@@ -138,6 +138,7 @@ fn names_block(meaning: Meaning) -> bool {
 /// The parser.
 pub struct Csv {
     wanted: Option<Columns>,
+    /// That of the first line.
     delimiter: Option<u8>,
     /// By position, once the first line was seen.
     columns: Option<Vec<(Meaning, usize)>>,
@@ -159,8 +160,8 @@ const FIELDS_MAX: usize = 256;
 
 impl Csv {
     /// A parser that takes its columns from `wanted`, or from the first line.
-    pub fn new(wanted: Option<Columns>, delimiter: Option<u8>) -> Csv {
-        Csv { wanted, delimiter, columns: None, key: KeyKind::Unknown, fields: Vec::new() }
+    pub fn new(wanted: Option<Columns>) -> Csv {
+        Csv { wanted, delimiter: None, columns: None, key: KeyKind::Unknown, fields: Vec::new() }
     }
 
     /// Whether a first line names a column that can be the block.

@@ -28,11 +28,6 @@ pub fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
 }
 
-/// Seconds with or without a fraction, as nanoseconds.
-pub fn seconds(field: &[u8]) -> Option<u64> {
-    scaled(field, 9)
-}
-
 /// A decimal number times ten to the power of `digits`; further digits are cut off.
 pub fn scaled(field: &[u8], digits: u32) -> Option<u64> {
     let (whole, fraction) = match field.iter().position(|&byte| byte == b'.') {
@@ -97,6 +92,7 @@ mod tests {
 
     #[test]
     fn seconds_become_nanoseconds() {
+        let seconds = |field: &[u8]| scaled(field, 9);
         assert_eq!(seconds(b"0.551706"), Some(551_706_000));
         assert_eq!(seconds(b"3"), Some(3_000_000_000));
         assert_eq!(seconds(b".5"), Some(500_000_000));

@@ -58,32 +58,13 @@ fn of_format(format: Format) -> Vec<Vec<u8>> {
         Format::Msr => {
             text("128166372003061629,hm,1,Read,383496192,32768,413\n128166372013061629,hm,0,Write,0,512,61\n")
         }
-        Format::Spc => text("0,20941264,8192,W,0.551706\n1,3436288,15872,r,1.011732,extra\n"),
-        Format::CloudPhysics => {
-            text("version,time,op,size,lbn\n1,5633898,2a,512,42932745\n1,5633899,28,4096,42936149\n")
-        }
         Format::HashIds => text("{\"timestamp\": 3, \"hash_ids\": [0, 5]}\n{\"hash_ids\": [5], \"x\": {}}\n"),
-        Format::Blkparse => text(
-            "  8,0    3        1     0.000001829   697  Q   W 223490 + 8 [kjournald]\n  8,16   1        1     0.000002000   700  Q   R 16 + 8 [my prog]\nCPU3 (8,0):\n Reads Queued: 0\n",
-        ),
         Format::OracleGeneral => vec![fixed(24, &[(0, 1), (4, 77), (12, 9), (16, 5)])],
         Format::Vscsi => vec![
             fixed(32, &[(4, 9), (12, 0x2a), (15, 1), (16, 8), (24, 7)]),
             fixed(40, &[(0, 0x28), (3, 2), (8, 9), (16, 8), (24, 7)]),
         ],
-        Format::Lcs => (1..=8)
-            .map(|version| {
-                let mut bytes = vec![0; 1024];
-                for at in [0, 1016] {
-                    bytes[at..at + 8].copy_from_slice(&0x1234_5678_9abc_def0_u64.to_le_bytes());
-                }
-                bytes[8] = version;
-                bytes.extend(fixed(100, &[(4, 5), (12, 9), (17, 3), (21, 4)]));
-                bytes
-            })
-            .collect(),
         Format::Keys32 => vec![fixed(4, &[(3, 7)])],
-        Format::Keys64 => vec![fixed(8, &[(7, 7)])],
         _ => Vec::new(),
     }
 }

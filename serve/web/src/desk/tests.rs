@@ -5,7 +5,6 @@ use crate::feed::Feed;
 use crate::opened::Below;
 use crate::path::Names;
 use crate::pulse::Pulse;
-use crate::range::Span;
 use crate::root::{Found, Root};
 use crate::scheduler::{Lengths, Work};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -58,8 +57,8 @@ impl Place {
 
     /// All of an open file.
     fn get_open(&self, file: &Arc<Opened>) -> io::Result<Vec<u8>> {
-        let span = Span { start: 0, end: file.size() };
-        all_of(Feed::new(self.desk.clone(), file.clone(), Arc::new(Pulse::new()), span))
+        let range = 0..file.size();
+        all_of(Feed::new(self.desk.clone(), file.clone(), Arc::new(Pulse::new()), range))
     }
 }
 

@@ -226,7 +226,7 @@ impl Twin {
             let block = list.steps[hole].0;
             let own = self.g.iter().filter(|b| self.whose(**b) == Some(Whose::Manager(owner)));
             let later = own.filter(|b| list.next_use(**b).is_none_or(|step| step > hole)).count();
-            let free = later + self.room().saturating_sub(self.weighed()) / self.whole();
+            let free = later + self.weighing_pages().saturating_sub(self.weighed()) / self.whole();
             let enough = if batch.is_empty() {
                 free >= options.threshold as usize
             } else {
@@ -238,7 +238,7 @@ impl Twin {
             self.trim_weighing();
             let waits = self.waiting.contains(&block);
             let pages = if waits { self.pages_of(block) } else { self.whole() };
-            if self.weighed() + pages > self.room() && !self.may_replace(owner, block, hole) {
+            if self.weighed() + pages > self.weighing_pages() && !self.may_replace(owner, block, hole) {
                 break;
             }
             if waits {
@@ -249,10 +249,10 @@ impl Twin {
                 continue;
             }
             // Each of the victims may leave, or nothing comes.
-            while self.weighed() + pages > self.room() && self.may_replace(owner, block, hole) {
+            while self.weighed() + pages > self.weighing_pages() && self.may_replace(owner, block, hole) {
                 self.replace_for(block);
             }
-            if self.weighed() + pages > self.room() {
+            if self.weighed() + pages > self.weighing_pages() {
                 break;
             }
             self.cached.push(Cached {

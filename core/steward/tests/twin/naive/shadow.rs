@@ -37,7 +37,7 @@ impl Twin {
             return;
         }
         let options = Options {
-            capacity: self.room().max(self.whole()) as u32,
+            capacity: self.weighing_pages().max(self.whole()) as u32,
             waiting: 0,
             lookahead: Lookahead::None,
             revocation: Revocation::NEVER,
@@ -54,20 +54,20 @@ impl Twin {
     }
 
     pub(super) fn compare(&mut self, owner: OwnerId, block: Block, left: bool) {
-        let room = self.room().max(self.whole()) as u32;
+        let capacity = self.weighing_pages().max(self.whole()) as u32;
         let pages = self.pages_of(block);
         let limits = self.options.revocation;
         let oblivious = self.owners.iter().find(|o| o.id == owner);
         let oblivious = oblivious.is_none_or(|o| o.revoked || o.tally.overrules == 0);
         let shadow = self.shadow.as_mut().unwrap();
-        if shadow.cache.room() as u32 != room {
-            shadow.cache.set_capacity(room);
+        if shadow.cache.weighing_pages() as u32 != capacity {
+            shadow.cache.set_capacity(capacity);
         }
         let there = shadow.cache.observed(owner, block);
         if pages > 0 {
             shadow.cache.weigh(block, pages);
         }
-        let frames = room / shadow.cache.whole() as u32;
+        let frames = capacity / shadow.cache.whole() as u32;
         if oblivious {
             shadow.met.push((if left { Outcome::Hit } else { Outcome::Miss }, there));
         }

@@ -1,7 +1,7 @@
 //! The allowance: how many accesses may still be made (Q1).
 
 use super::super::budget;
-use super::super::score::Ledger;
+use super::super::score::Scorer;
 use super::{CAPACITY_MIN, Inquiry, VERIFICATION};
 
 /// Part of `accesses_per_block` that is made use of: what is known of the capacity may be a little
@@ -26,8 +26,8 @@ impl Inquiry {
         let accesses = self.evidence.len();
         if self.budget.get().0 != accesses {
             let noise = self.calibration.noise;
-            let ledger = Ledger::new(&self.evidence, self.calibration.sides);
-            let believed = self.fits.first().map_or(self.estimate(), |best| budget::believed(best, &ledger));
+            let scorer = Scorer::new(&self.evidence, self.calibration.sides);
+            let believed = self.fits.first().map_or(self.estimate(), |best| budget::believed(best, &scorer));
             let ceiling = self.options.flushes.then(|| budget::ceiling(&self.evidence, noise));
             let known = !self.fits.is_empty() && self.is_good();
             let part = if known { USED } else { USED_UNKNOWN };

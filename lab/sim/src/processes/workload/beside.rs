@@ -13,8 +13,7 @@ fn read_n(scene: &mut Scene, name: &str, blocks: u64) {
     const COMPUTE_NS: u64 = 1_000_000;
     const GROUPS: u64 = 5;
     const ROUNDS: usize = 5;
-    let process = scene.programs.len();
-    let folder = scene.layout.folder(process);
+    let folder = scene.new_folder();
     let file = scene.layout.file(folder, blocks * GROUPS);
     let mut program = Program::new(name);
     for group in 0..GROUPS {
@@ -38,8 +37,7 @@ pub(super) fn read490(scene: &mut Scene, _: u64) {
 pub(super) fn andrew(scene: &mut Scene, seed: u64) {
     const HEADERS: usize = 20;
     let mut random = Random::new(seed);
-    let process = scene.programs.len();
-    let folder = scene.layout.folder(process);
+    let folder = scene.new_folder();
     let files: Vec<_> = (0..70)
         .map(|_| 1 + random.below(3))
         .map(|blocks| (scene.layout.file(folder, blocks), blocks))
@@ -62,8 +60,7 @@ pub(super) fn andrew(scene: &mut Scene, seed: u64) {
 
 pub(super) fn scan(scene: &mut Scene, _: u64) {
     const BLOCKS: u64 = 10_000;
-    let process = scene.programs.len();
-    let folder = scene.layout.folder(process);
+    let folder = scene.new_folder();
     let file = scene.layout.file(folder, BLOCKS);
     let mut program = Program::new("scan");
     program.hint(Hint::List(Chunk::whole(file, BLOCKS).into_iter().collect()));

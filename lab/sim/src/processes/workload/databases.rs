@@ -20,8 +20,7 @@ const INNER_BLOCKS: u64 = 3;
 /// Tuples with keys from `low` on, in order of their keys, which are spread at random.
 fn selection(scene: &mut Scene, name: &str, low: u64, tuples: u64, seed: u64) {
     const COMPUTE_NS: u64 = 4_000_000;
-    let process = scene.programs.len();
-    let folder = scene.layout.folder(process);
+    let folder = scene.new_folder();
     let index = scene.layout.file(folder, INDEX_BLOCKS);
     let relation = scene.layout.file(folder, RELATION_BLOCKS);
     let spread = Permutation::new(TUPLES, seed);
@@ -71,8 +70,7 @@ pub(super) fn sort(scene: &mut Scene, _: u64) {
     const WAYS: usize = 8;
     // 512 chunks of about 4 blocks: three merges.
     const CHUNKS: u64 = 512;
-    let process = scene.programs.len();
-    let folder = scene.layout.folder(process);
+    let folder = scene.new_folder();
     let input = scene.layout.file(folder, INPUT_BLOCKS);
     let mut program = Program::new("sort");
     program.hint(Hint::Policy { priority: -1, policy: PolicyName::Mru });

@@ -10,8 +10,7 @@ use crate::hint::Hint;
 
 /// Reads one file several times, with MRU and a list for each time.
 fn again_and_again(scene: &mut Scene, name: &str, blocks: u64, times: u32, compute_ns: u64) {
-    let process = scene.programs.len();
-    let folder = scene.layout.folder(process);
+    let folder = scene.new_folder();
     let file = scene.layout.file(folder, blocks);
     let mut program = Program::new(name);
     program.hint(Hint::Policy { priority: 0, policy: PolicyName::Mru });
@@ -32,8 +31,7 @@ pub(super) fn din(scene: &mut Scene, _: u64) {
 
 /// Files of one folder with `blocks` blocks together, `least` to `most` each.
 fn files(scene: &mut Scene, blocks: u64, least: u64, most: u64, random: &mut Random) -> Vec<(FileId, u64)> {
-    let process = scene.programs.len();
-    let folder = scene.layout.folder(process);
+    let folder = scene.new_folder();
     let (mut left, mut files) = (blocks, Vec::new());
     while left > 0 {
         let size = (least + random.below(most - least + 1)).min(left);
