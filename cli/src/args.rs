@@ -20,6 +20,8 @@ pub struct Arguments {
 pub enum Command {
     /// Run a program and its children as one owner
     Run(crate::run::Run),
+    /// Steer programs that run already
+    Attach(crate::attach::Attach),
     /// Mount a directory with a cache of its own
     Mount(Box<crate::mounting::Mount>),
     /// Unmount what `pantler mount` mounted

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 mod access_list;
 mod args;
+mod attach;
 mod bodies;
 mod children;
 mod daemon;
@@ -61,6 +62,7 @@ fn dispatch(command: Command) -> anyhow::Result<u8> {
         Command::Doctor(doctor) => return doctor::doctor(&doctor),
         Command::Mount(mount) => return mount::mount(*mount),
         Command::Sim(words) => return sim::sim(&words),
+        Command::Attach(attach) => attach::attach(&attach)?,
         Command::Umount(umount) => mount::umount(&umount)?,
         Command::Hint(hint) => hint::hint(&hint)?,
         Command::Prefetch(words) => prefetch::prefetch(&words)?,

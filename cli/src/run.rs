@@ -4,31 +4,22 @@ use anyhow::{Context, Result};
 use clap::Args;
 use pantler_control::Size;
 use pantler_control::client::Client;
-use pantler_control::server::Server;
 use pantler_control::wire::{Answer, Request};
 use pantler_control::{BodyKind, BodyStat, ControlError, Profile, RunSpec};
-use pantler_policy::Spec;
-use pantler_steer::{HitWatch, Steer, SteerOptions};
-use pantler_steward::Allocation;
+use pantler_steer::Steer;
 use rustix::process::{getpid, set_child_subreaper};
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Write;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::access_list;
 use crate::children::{self, Relay};
-use crate::explain::DECISIONS_KEPT;
 use crate::failure;
 use crate::identity::Identity;
-use crate::mount;
-use crate::named::named;
-use crate::output;
 use crate::profiles;
 use crate::program;
 use crate::stage::Staged;
-use crate::steering::control_error;
+use crate::steering::{ReportFile, Steered, Words, control_error};
 use crate::summary;
 use crate::values;
 
@@ -48,28 +39,11 @@ pub struct Run {
     /// limited itself
     #[arg(long, value_name = "SIZE|%", value_parser = values::memory, requires = "memory", allow_negative_numbers = true)]
     total: Option<Size>,
-    /// Profile by name or file; without it the one for the program's name; `none` for none
-    #[arg(long, value_name = "NAME|FILE", value_parser = named(values::profile_names, |text| Ok(text.to_owned())), hide_possible_values = true)]
-    profile: Option<String>,
-    /// Name of the owner; a later run with the same name continues it
-    #[arg(long, value_name = "NAME", value_parser = values::owner_name)]
-    owner_name: Option<String>,
-    /// How frames are shared between owners
-    #[arg(long, value_name = "NAME", default_value = "lru-sp", value_parser = named(values::allocations, values::allocation), hide_possible_values = true)]
-    allocation: Allocation,
-    /// How blocks that no hint or profile names are replaced, such as arc or s3-fifo; see `pantler
-    /// sim --policy help`
-    #[arg(long, value_name = "POLICY", value_parser = named(values::policies, values::online), hide_possible_values = true, requires = "memory")]
-    policy: Option<Spec>,
+    #[command(flatten)]
+    words: Words,
     /// Run the program unsteered, and say so, when something that steering needs is missing
     #[arg(long)]
     best_effort: bool,
-    /// Write the counters of the run to this file when it ends, as JSON; needs --memory
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
-    /// Say nothing in the end of what was read, and what LRU would have read
-    #[arg(long)]
-    quiet: bool,
     // Without hyphens before it: a mistyped option is refused, and a program of such a name goes
     // after `--`.
     /// The program and its arguments
@@ -85,7 +59,7 @@ pub fn run(arguments: &Run) -> Result<u8> {
         let text = format!("--total {total}: expected at least --memory, which is {memory}");
         return Err(ControlError::invalid(text).into());
     }
-    if let (Some(report), None) = (&arguments.report, arguments.memory) {
+    if let (Some(report), None) = (&arguments.words.report, arguments.memory) {
         let text = format!(
             "--report {}: there is nothing to report without --memory SIZE; `pantler stat` has the counters of mounts",
             report.display()
@@ -99,7 +73,7 @@ pub fn run(arguments: &Run) -> Result<u8> {
     let first = &arguments.program[0];
     program::find(first, identity.variable("PATH"))?;
     let name = program::name(first);
-    let profile = profiles::choose(arguments.profile.as_deref(), &name, &identity)?;
+    let profile = profiles::choose(arguments.words.profile.as_deref(), &name, &identity)?;
     let spec = spec(arguments, &name, &identity, profile);
 
     let relay = Relay::start()?;
@@ -126,40 +100,22 @@ pub fn run(arguments: &Run) -> Result<u8> {
     }
     // Refused now rather than after hours; what is in the file stays until there is something to
     // write.
-    let report = arguments.report.as_deref().map(|path| ReportFile::open(path, &identity)).transpose()?;
+    let report =
+        arguments.words.report.as_deref().map(|path| ReportFile::open(path, &identity)).transpose()?;
     let report = match (&steered, report) {
         // Nothing will be counted: what an earlier run wrote must not pass for it.
         (None, Some(report)) => report.fill("").map(|()| None)?,
         (_, report) => report,
     };
     let status = execute(arguments, &identity, &relay, steered.as_ref());
-    // The doors close before the session ends.
-    if let Some(Steered { steer, server }) = steered {
-        drop(server);
-        let tells = status.is_ok() && !arguments.quiet;
-        if tells || report.is_some() {
-            // The last events count, too.
-            steer.catch_up();
-        }
-        if let (true, Some(memory)) = (tells, arguments.memory) {
-            eprintln!("pantler: {}", summary::of_run(&steer.stat(), memory));
-        }
-        if let Some(report) = report {
-            let line = output::to_json("stat", &steer.stat())?;
-            report.fill(&line)?;
-        }
-        steer.stop().map_err(control_error)?;
+    if let Some(steered) = steered {
+        let told = arguments.memory.filter(|_| status.is_ok() && !arguments.words.quiet);
+        steered.end(told, report)?;
     }
     for mount in mounts {
-        tell_of_mounts(&mount, &spec, arguments.quiet);
+        tell_of_mounts(&mount, &spec, arguments.words.quiet);
     }
     status
-}
-
-/// A session and its door.
-struct Steered {
-    steer: Steer,
-    server: Option<Server>,
 }
 
 fn spec(arguments: &Run, program: &str, identity: &Identity, profile: Option<(String, Profile)>) -> RunSpec {
@@ -168,8 +124,8 @@ fn spec(arguments: &Run, program: &str, identity: &Identity, profile: Option<(St
         tracing::info!(profile, program, "profile");
     }
     RunSpec {
-        name: arguments.owner_name.clone().unwrap_or_else(|| owner_name(program, leader)),
-        keep: arguments.owner_name.is_some(),
+        name: arguments.words.owner_name.clone().unwrap_or_else(|| owner_name(program, leader)),
+        keep: arguments.words.owner_name.is_some(),
         leader,
         uid: identity.uid,
         profile: profile.map(|(_, profile)| profile),
@@ -177,7 +133,7 @@ fn spec(arguments: &Run, program: &str, identity: &Identity, profile: Option<(St
 }
 
 /// A name for an owner that was given none.
-fn owner_name(program: &str, leader: u32) -> String {
+pub fn owner_name(program: &str, leader: u32) -> String {
     let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let stem: String = program.chars().filter(plain).take(40).collect();
     format!("{}-{leader}", if stem.is_empty() { "run" } else { &stem })
@@ -185,33 +141,18 @@ fn owner_name(program: &str, leader: u32) -> String {
 
 /// Starts a session and opens its door. `None` when it cannot and `--best-effort` allows that.
 fn steer(arguments: &Run, spec: &RunSpec, identity: &Identity, memory: Size) -> Result<Option<Steered>> {
-    for removed in crate::steering::clean() {
-        tracing::info!("removed what an earlier run left: {removed}");
-    }
-    let mut options = SteerOptions::new(&spec.name, memory.bytes());
-    options.owner_name = spec.keep.then(|| spec.name.clone());
+    let mut options = arguments.words.options(spec, memory);
     options.total_bytes = arguments.total.map(Size::bytes);
-    options.uid = spec.uid;
-    options.profile = spec.profile.clone();
-    options.allocation = arguments.allocation;
-    options.common_policy = arguments.policy.unwrap_or(options.common_policy);
-    options.log = DECISIONS_KEPT;
-    if arguments.report.is_some() {
-        options.watch_hits = HitWatch::Always;
-    }
-    let steer = match Steer::start(options).map_err(control_error) {
-        Ok(steer) => steer,
+    let steered = match Steered::begin(options) {
+        Ok(steered) => steered,
         Err(error) if arguments.best_effort && error.exit_status() != failure::USAGE => {
             eprintln!("pantler: {error}; running unsteered");
             return Ok(None);
         }
         Err(error) => return Err(error.into()),
     };
-    mention(&steer, arguments, identity);
-    let server = mount::open_door(steer.body())
-        .inspect_err(|error| tracing::warn!("no control socket: {error:#}"))
-        .ok();
-    Ok(Some(Steered { steer, server }))
+    mention(&steered.steer, arguments, identity);
+    Ok(Some(steered))
 }
 
 /// Says if steering will have no effect on what the program will read, as far as its arguments name
@@ -286,28 +227,6 @@ fn execute(arguments: &Run, identity: &Identity, relay: &Relay, steered: Option<
         return Ok(u8::try_from(128 + signal).unwrap_or(u8::MAX));
     }
     children::wait_for(staged.go()?)
-}
-
-/// A file for a report, which keeps what it holds until there is one.
-struct ReportFile<'a> {
-    path: &'a Path,
-    file: File,
-}
-
-impl<'a> ReportFile<'a> {
-    fn open(path: &'a Path, identity: &Identity) -> Result<Self> {
-        let refuse = |error| format!("report {path:?}: expected a file that can be written, {error}");
-        let file = identity.open_to_write(path).map_err(|error| ControlError::invalid(refuse(error)))?;
-        Ok(Self { path, file })
-    }
-
-    fn fill(mut self, text: &str) -> Result<()> {
-        // Pipes and terminals have no length.
-        let is_file = |file: &File| Ok(file.metadata()?.is_file());
-        let emptied = is_file(&self.file).and_then(|is| if is { self.file.set_len(0) } else { Ok(()) });
-        let filled = emptied.and_then(|()| self.file.write_all(text.as_bytes()));
-        filled.with_context(|| format!("cannot write {}", self.path.display()))
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,106 @@
-//! The seam to the steer crate: its errors, and what a killed run left behind.
+//! A steered session: the words about it, its door, its report, its errors, and what a killed one
+//! left behind.
 
-use pantler_control::ControlError;
+use anyhow::{Context, Result};
+use clap::Args;
+use pantler_control::server::Server;
+use pantler_control::{ControlError, RunSpec, Size};
 use pantler_kernel::KernelError;
-use pantler_steer::SteerError;
+use pantler_policy::Spec;
+use pantler_steer::{HitWatch, Steer, SteerError, SteerOptions};
+use pantler_steward::Allocation;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::explain::DECISIONS_KEPT;
+use crate::identity::Identity;
+use crate::mount;
+use crate::named::named;
+use crate::output;
+use crate::summary;
+use crate::values;
+
+/// How programs are steered, and what is said of it in the end.
+#[derive(Debug, Args)]
+pub struct Words {
+    /// Profile by name or file; without it the one for the program's name; `none` for none
+    #[arg(long, value_name = "NAME|FILE", value_parser = named(values::profile_names, |text| Ok(text.to_owned())), hide_possible_values = true)]
+    pub profile: Option<String>,
+    /// Name of the owner; a later run with the same name continues it
+    #[arg(long, value_name = "NAME", value_parser = values::owner_name)]
+    pub owner_name: Option<String>,
+    /// How frames are shared between owners
+    #[arg(long, value_name = "NAME", default_value = "lru-sp", value_parser = named(values::allocations, values::allocation), hide_possible_values = true)]
+    pub allocation: Allocation,
+    /// How blocks that no hint or profile names are replaced, such as arc or s3-fifo; see `pantler
+    /// sim --policy help`
+    #[arg(long, value_name = "POLICY", value_parser = named(values::policies, values::online), hide_possible_values = true, requires = "memory")]
+    pub policy: Option<Spec>,
+    /// Write the counters of the run to this file when it ends, as JSON; needs --memory
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Say nothing in the end of what was read, and what LRU would have read
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+impl Words {
+    /// The options of a session.
+    pub fn options(&self, spec: &RunSpec, memory: Size) -> SteerOptions {
+        let mut options = SteerOptions::new(&spec.name, memory.bytes());
+        options.owner_name = spec.keep.then(|| spec.name.clone());
+        options.uid = spec.uid;
+        options.profile = spec.profile.clone();
+        options.allocation = self.allocation;
+        options.common_policy = self.policy.unwrap_or(options.common_policy);
+        options.log = DECISIONS_KEPT;
+        if self.report.is_some() {
+            options.watch_hits = HitWatch::Always;
+        }
+        options
+    }
+}
+
+/// A session and its door.
+pub struct Steered {
+    pub steer: Steer,
+    server: Option<Server>,
+}
+
+impl Steered {
+    /// Starts a session, after what killed ones left is gone, and opens its door.
+    pub fn begin(options: SteerOptions) -> Result<Steered, ControlError> {
+        for removed in clean() {
+            tracing::info!("removed what an earlier run left: {removed}");
+        }
+        let steer = Steer::start(options).map_err(control_error)?;
+        let server = mount::open_door(steer.body())
+            .inspect_err(|error| tracing::warn!("no control socket: {error:#}"))
+            .ok();
+        Ok(Steered { steer, server })
+    }
+
+    /// Ends it. With the budget as `told` a line says what came of it.
+    pub fn end(self, told: Option<Size>, report: Option<ReportFile<'_>>) -> Result<()> {
+        let Steered { steer, server } = self;
+        // The doors close before the session ends.
+        drop(server);
+        if told.is_some() || report.is_some() {
+            // The last events count, too.
+            steer.catch_up();
+        }
+        if let Some(memory) = told {
+            eprintln!("pantler: {}", summary::of_run(&steer.stat(), memory));
+        }
+        if let Some(report) = report {
+            let line = output::to_json("stat", &steer.stat())?;
+            report.fill(&line)?;
+        }
+        steer.stop().map_err(control_error)?;
+        Ok(())
+    }
+}
 
 /// Errors of the body in the words of the doors, which know the exit status of each.
 pub fn control_error(error: SteerError) -> ControlError {
@@ -24,4 +122,27 @@ pub fn control_error(error: SteerError) -> ControlError {
 pub fn clean() -> Vec<String> {
     let removed = pantler_steer::clean_leftovers().unwrap_or_default();
     removed.iter().map(|path| path.display().to_string()).collect()
+}
+
+/// A file for a report, which keeps what it holds until there is one.
+pub struct ReportFile<'a> {
+    path: &'a Path,
+    file: File,
+}
+
+impl<'a> ReportFile<'a> {
+    /// Refused now rather than after hours.
+    pub fn open(path: &'a Path, identity: &Identity) -> Result<Self> {
+        let refuse = |error| format!("report {path:?}: expected a file that can be written, {error}");
+        let file = identity.open_to_write(path).map_err(|error| ControlError::invalid(refuse(error)))?;
+        Ok(Self { path, file })
+    }
+
+    pub fn fill(mut self, text: &str) -> Result<()> {
+        // Pipes and terminals have no length.
+        let is_file = |file: &File| Ok(file.metadata()?.is_file());
+        let emptied = is_file(&self.file).and_then(|is| if is { self.file.set_len(0) } else { Ok(()) });
+        let filled = emptied.and_then(|()| self.file.write_all(text.as_bytes()));
+        filled.with_context(|| format!("cannot write {}", self.path.display()))
+    }
 }

@@ -23,6 +23,7 @@ use crate::watch;
 use pantler_kernel::clock;
 use pantler_kernel::group;
 use pantler_kernel::pages::BLOCK_BYTES;
+use pantler_kernel::process::lineage;
 
 /// Files that may have a priority before they are read; the bound of the steward holds besides.
 const HINTED_FILES_MAX: usize = 4096;
@@ -48,7 +49,13 @@ impl SteerBody {
         let listed = |file: &std::path::PathBuf| {
             group::read(file).is_ok_and(|text| text.lines().any(|line| line.parse() == Ok(pid)))
         };
-        pid != std::process::id() && self.0.group.program_files().first().is_some_and(listed)
+        let is_attached = || {
+            let attached = self.0.attached();
+            !attached.is_empty()
+                && lineage(pid).iter().any(|member| attached.contains(&(member.pid, member.start)))
+        };
+        pid != std::process::id()
+            && (self.0.group.program_files().first().is_some_and(listed) || is_attached())
     }
 
     /// The owner that a hint is about.
@@ -77,8 +84,9 @@ impl SteerBody {
         let steering = &*self.0.steering();
         let engine = &steering.engine;
         let counters = engine.counters();
-        // Without a count of the device: what came into the page cache.
-        let read_bytes = self.0.group.device_read_bytes().unwrap_or(counters.brought_in * BLOCK_BYTES);
+        // Without a count of the device for these programs alone: what came into the page cache.
+        let counted = self.0.group.device_read_bytes().filter(|_| self.0.attached().is_empty());
+        let read_bytes = counted.unwrap_or(counters.brought_in * BLOCK_BYTES);
         let mut totals = Counters::from(engine.steward().totals());
         // Readahead by the kernel that the steward was told of too late is known here alone.
         totals.references = counters.references;

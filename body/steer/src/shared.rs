@@ -1,5 +1,6 @@
 //! What the threads of a run share.
 
+use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
@@ -21,6 +22,9 @@ pub(crate) struct Shared {
     pub(crate) run: Instance,
     pub(crate) others: Option<Instance>,
     pub(crate) stopping: AtomicBool,
+    /// Processes that are steered where they are, with all that they start: number and time of
+    /// start, which no other process has.
+    pub(crate) attached: Mutex<HashSet<(u32, u64)>>,
     /// Open lists of threads that commands carry until they are started; emptied at the end,
     /// because an instance is busy while its files are open.
     pub(crate) doors: Mutex<Vec<Weak<Mutex<Option<Doors>>>>>,
@@ -35,6 +39,11 @@ impl Shared {
     /// heals.
     pub(crate) fn steering(&self) -> MutexGuard<'_, Steering> {
         self.steering.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Processes that are steered where they are.
+    pub(crate) fn attached(&self) -> MutexGuard<'_, HashSet<(u32, u64)>> {
+        self.attached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has the threads end soon: nothing is steered any more.

@@ -1,5 +1,6 @@
 //! A steered run, from start to stop.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -11,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use pantler_kernel::group::{self, RunGroup, mounts};
+use pantler_kernel::process::{self, threads_of};
 use pantler_kernel::{clock, names, pid_namespace};
 use pantler_pagecache::SteerCounters;
 
@@ -68,6 +70,7 @@ impl Steer {
             run,
             others,
             stopping: AtomicBool::new(false),
+            attached: Mutex::default(),
             doors: Mutex::default(),
             lookout: Mutex::default(),
             wake,
@@ -137,14 +140,35 @@ impl Steer {
         for file in self.shared.group.program_files() {
             group::write(&file, &pid.to_string())?;
         }
-        let tasks = PathBuf::from(format!("/proc/{pid}/task"));
-        let entries = fs::read_dir(&tasks).map_err(|error| SteerError::file("read", &tasks, error))?;
-        for tid in entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
-            for instance in std::iter::once(&self.shared.run).chain(&self.shared.others) {
-                instance.list_thread(tid)?;
+        self.list(&threads_of(pid))
+    }
+
+    /// Steers a process that runs already, with all that it started and will start, where it is: it
+    /// stays in its control group, so what that group reads and holds is not counted here. Returns
+    /// how many processes are steered because of it; none if it is gone.
+    ///
+    /// # Errors
+    /// The kernel's list of threads refused.
+    pub fn attach(&self, pid: u32) -> Result<usize, SteerError> {
+        let mut listed = HashSet::new();
+        let mut family = Vec::new();
+        for _ in 0..LOOKS_MAX {
+            family = process::family(pid);
+            let threads = family.iter().flat_map(|member| threads_of(member.pid));
+            let new: Vec<u32> = threads.filter(|&thread| listed.insert(thread)).collect();
+            if new.is_empty() {
+                break;
             }
+            self.list(&new)?;
         }
-        Ok(())
+        self.shared.attached().extend(family.first().map(|first| (first.pid, first.start)));
+        Ok(family.len())
+    }
+
+    fn list(&self, threads: &[u32]) -> Result<(), SteerError> {
+        std::iter::once(&self.shared.run)
+            .chain(&self.shared.others)
+            .try_for_each(|instance| instance.list_threads(threads))
     }
 
     /// Says in the log if steering will have no effect on this open file or folder, unless it was
@@ -259,6 +283,9 @@ impl Drop for Steer {
     }
 }
 
+/// A thread that starts after its parent was listed is listed by the kernel; one that started while
+/// its parent was looked at is found by the next look.
+const LOOKS_MAX: u32 = 4;
 /// A thread that does not exist: thread numbers end below 2^22.
 const NOBODY_TID: u32 = 1 << 22;
 

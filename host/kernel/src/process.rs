@@ -52,6 +52,27 @@ pub fn lineage(process: u32) -> Vec<Member> {
     std::iter::successors(Member::look(process), next).take(ANCESTORS_MAX).collect()
 }
 
+/// A process and all that it started, as far as they run now: each after the process that started
+/// it, and without the calling process.
+pub fn family(process: u32) -> Vec<Member> {
+    let folders = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = folders.filter_map(|folder| folder.file_name().to_str()?.parse().ok());
+    let all: Vec<Member> = pids.filter(|&pid| pid != std::process::id()).filter_map(Member::look).collect();
+    let mut found: Vec<Member> = all.iter().filter(|member| member.pid == process).copied().collect();
+    let mut at = 0;
+    while let Some(parent) = found.get(at).copied() {
+        found.extend(all.iter().filter(|child| child.parent == parent.pid));
+        at += 1;
+    }
+    found
+}
+
+/// The threads of a process; none once it is gone.
+pub fn threads_of(process: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
+}
+
 /// The user that may give hints about a process. For a process with the rights of two users, as a
 /// set-id program has them, that is root: the user that started it does not control it.
 pub fn user_of(process: u32) -> Option<u32> {

@@ -139,7 +139,17 @@ impl Instance {
     /// # Errors
     /// The control file that refused.
     pub fn list_thread(&self, tid: u32) -> Result<(), SteerError> {
-        let written = self.list_file().and_then(|mut list| list.write_all(format!("{tid}\n").as_bytes()));
+        self.list_threads(&[tid])
+    }
+
+    /// As [`list_thread`](Self::list_thread), at once: for each call the kernel makes a new list and
+    /// waits for all processors.
+    ///
+    /// # Errors
+    /// The control file that refused.
+    pub fn list_threads(&self, tids: &[u32]) -> Result<(), SteerError> {
+        let line = tids.iter().map(|tid| format!("{tid}\n")).collect::<String>();
+        let written = self.list_file().and_then(|mut list| list.write_all(line.as_bytes()));
         written.map_err(|error| SteerError::file("write", self.path.join("set_event_pid"), error))
     }
 

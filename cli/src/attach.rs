@@ -1,0 +1,174 @@
+//! `pantler attach`: programs that run already, steered where they are.
+
+use anyhow::{Context, Result};
+use clap::Args;
+use pantler_control::{ControlError, RunSpec, Size};
+use pantler_kernel::process::{Member, command_of};
+use pantler_steer::Steer;
+use rustix::process::getpid;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::identity::Identity;
+use crate::profiles;
+use crate::run::owner_name;
+use crate::steering::{ReportFile, Steered, Words, control_error};
+use crate::summary;
+use crate::values;
+
+/// Where control groups are.
+const GROUPS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/memory"];
+/// Between two looks at who is there.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Steer programs that run already.
+///
+/// Blocks of files that they and their children read are kept or dropped by policies, under a
+/// budget, as with `pantler run --memory`. They are not moved, stopped or told: they stay in their
+/// control groups. What was cached before stays with its users.
+/// Ends when they end, or on SIGINT and SIGTERM: then the kernel decides again.
+#[derive(Debug, Args)]
+pub struct Attach {
+    /// A process that runs, with all that it started and will start; may be given several times
+    #[arg(long, value_name = "PID", required_unless_present = "cgroup", value_parser = clap::value_parser!(u32).range(1..))]
+    pid: Vec<u32>,
+    /// A control group, such as system.slice/postgresql.service: its processes, and those that come
+    /// into it
+    #[arg(long, value_name = "GROUP")]
+    cgroup: Option<PathBuf>,
+    /// Budget for file blocks in the kernel's page cache, such as 64M, or 10% of the memory that
+    /// there is
+    #[arg(long, value_name = "SIZE|%", value_parser = values::memory, allow_negative_numbers = true)]
+    memory: Size,
+    #[command(flatten)]
+    words: Words,
+}
+
+/// Steers until the programs end, or a signal comes.
+pub fn attach(arguments: &Attach) -> Result<()> {
+    let mut programs = Programs::of(arguments)?;
+    if let Some(told) = summary::of_too_much(arguments.memory) {
+        tracing::warn!("{told}");
+    }
+    let identity = Identity::invoking()?;
+    let name = programs.name();
+    let profile = profiles::choose(arguments.words.profile.as_deref(), &name, &identity)?;
+    let leader = getpid().as_raw_nonzero().get().unsigned_abs();
+    let spec = RunSpec {
+        name: arguments.words.owner_name.clone().unwrap_or_else(|| owner_name(&name, leader)),
+        keep: arguments.words.owner_name.is_some(),
+        leader,
+        uid: identity.uid,
+        profile: profile.map(|(_, profile)| profile),
+    };
+    let report = arguments.words.report.as_deref();
+    let report = report.map(|path| ReportFile::open(path, &identity)).transpose()?;
+    let stopped = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, stopped.clone()).context("cannot catch signals")?;
+    }
+    let steered = Steered::begin(arguments.words.options(&spec, arguments.memory))?;
+    let count = programs.look(&steered.steer)?;
+    if count == 0 {
+        steered.end(None, None)?;
+        return Err(ControlError::not_found(format!("a process of {name}")).into());
+    }
+    if !arguments.words.quiet {
+        let processes = if count == 1 { "1 process" } else { &format!("{count} processes") };
+        eprintln!("pantler: {processes} of {name} steered in {}; Ctrl-C ends it", arguments.memory);
+    }
+    while !stopped.load(Ordering::Relaxed) && programs.go_on() {
+        std::thread::sleep(LOOK);
+        programs.look(&steered.steer)?;
+    }
+    steered.end(Some(arguments.memory).filter(|_| !arguments.words.quiet), report)
+}
+
+/// The programs that were named, and which of their processes are steered.
+struct Programs {
+    pids: Vec<u32>,
+    group: Option<PathBuf>,
+    /// When each started, by number: a number that comes back is another process.
+    steered: HashMap<u32, u64>,
+}
+
+impl Programs {
+    fn of(arguments: &Attach) -> Result<Programs> {
+        for &pid in &arguments.pid {
+            if Member::look(pid).is_none() {
+                return Err(ControlError::not_found(format!("process {pid}")).into());
+            }
+            // A thread of the kernel has no program.
+            if fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|words| words.is_empty()) {
+                let text = format!("--pid {pid}: expected a program, not a thread of the kernel");
+                return Err(ControlError::invalid(text).into());
+            }
+        }
+        let group = arguments.cgroup.as_deref().map(group_of).transpose()?;
+        Ok(Programs { pids: arguments.pid.clone(), group, steered: HashMap::new() })
+    }
+
+    /// What people call them.
+    fn name(&self) -> String {
+        let group =
+            self.group.as_ref().and_then(|group| Some(group.file_name()?.to_string_lossy().into_owned()));
+        group.unwrap_or_else(|| command_of(self.pids[0]))
+    }
+
+    fn members(&self) -> Vec<Member> {
+        let inside = self.group.iter().flat_map(|group| processes_below(group));
+        self.pids.iter().copied().chain(inside).filter_map(Member::look).collect()
+    }
+
+    /// Steers processes that are there and are not steered yet. Says how many that were.
+    fn look(&mut self, steer: &Steer) -> Result<usize> {
+        let mut count = 0;
+        for member in self.members() {
+            // Those that were named by number are steered once: later the number is another's.
+            let known = self.steered.get(&member.pid);
+            let is_known = known == Some(&member.start) || known.is_some() && self.pids.contains(&member.pid);
+            if is_known || member.pid == std::process::id() {
+                continue;
+            }
+            self.steered.insert(member.pid, member.start);
+            count += steer.attach(member.pid).map_err(control_error)?;
+        }
+        Ok(count)
+    }
+
+    /// Whether there is still a reason to steer. A control group can fill again.
+    fn go_on(&self) -> bool {
+        let lives = |(&pid, &start): (&u32, &u64)| Member::look(pid).is_some_and(|it| it.start == start);
+        self.group.as_deref().is_some_and(Path::exists) || self.steered.iter().any(lives)
+    }
+}
+
+/// The folder of a control group that was named by its path, from the root of its hierarchy or from
+/// that of the machine.
+fn group_of(named: &Path) -> Result<PathBuf> {
+    let below = |root: &&str| Path::new(root).join(named.strip_prefix("/").unwrap_or(named));
+    let candidates = GROUPS.iter().map(below).chain([named.to_owned()]);
+    candidates.into_iter().find(|folder| folder.join("cgroup.procs").is_file()).ok_or_else(|| {
+        let text = format!(
+            "--cgroup {:?}: expected a control group, such as system.slice/NAME.service",
+            named.display().to_string()
+        );
+        ControlError::invalid(text).into()
+    })
+}
+
+/// The processes of a control group and of those below it.
+fn processes_below(group: &Path) -> Vec<u32> {
+    let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    let mut processes: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
+    let folders = fs::read_dir(group).into_iter().flatten().flatten();
+    for folder in folders.filter(|folder| folder.file_type().is_ok_and(|kind| kind.is_dir())) {
+        processes.extend(processes_below(&folder.path()));
+    }
+    processes
+}

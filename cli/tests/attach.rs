@@ -1,0 +1,157 @@
+//! `pantler attach`: a program that runs already is steered where it is.
+
+mod place;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use pantler_rig::{eventually, undisturbed};
+use place::number;
+use rustix::process::{Pid, Signal, kill_process};
+
+const MEGABYTE: usize = 1 << 20;
+
+/// A shell that reads a file of 24 MB each time it gets a line, by a child.
+struct Reader(Child);
+
+impl Reader {
+    fn new(file: &Path) -> Reader {
+        let script = format!("while read line; do cat {} > /dev/null; echo done; done", file.display());
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        Reader(command.spawn().unwrap())
+    }
+
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    fn pass(&mut self, count: usize) {
+        use std::io::Write;
+        let mut lines = BufReader::new(self.0.stdout.take().unwrap());
+        for _ in 0..count {
+            writeln!(self.0.stdin.as_mut().unwrap(), "go").unwrap();
+            let mut line = String::new();
+            lines.read_line(&mut line).unwrap();
+            assert_eq!(line, "done\n");
+        }
+        self.0.stdout = Some(lines.into_inner());
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn attach(runtime: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pantler"));
+    command.args(["attach", "--memory", "12M"]).args(words).stdin(Stdio::null());
+    command.env("PANTLER_RUNTIME_DIR", runtime.join("run")).env_remove("SUDO_UID").env_remove("SUDO_GID");
+    command
+}
+
+fn group_of(pid: &str) -> String {
+    fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap()
+}
+
+fn can_steer() -> bool {
+    let doctor = Command::new(env!("CARGO_BIN_EXE_pantler")).arg("doctor").output().unwrap();
+    let can = doctor.status.success();
+    assert!(
+        can || std::env::var_os("PANTLER_NO_SKIP").is_none(),
+        "pantler doctor says that something is missing"
+    );
+    if !can {
+        eprintln!("SKIPPED: pantler doctor says that something is missing");
+    }
+    can
+}
+
+/// Protects programs that run already: they are steered from outside, keep their control group, and
+/// are left as they were.
+#[test]
+fn a_program_that_runs_is_steered_where_it_is() {
+    if !can_steer() {
+        return;
+    }
+    undisturbed(|| {
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        let file = folder.path().join("data");
+        fs::write(&file, vec![7; 24 * MEGABYTE]).unwrap();
+        fs::File::open(&file).unwrap().sync_all().unwrap();
+        rustix::fs::fadvise(fs::File::open(&file).unwrap(), 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        let mut reader = Reader::new(&file);
+        let group = group_of(&reader.pid());
+        let report = folder.path().join("report");
+        let words = ["--pid", &reader.pid(), "--policy", "mru", "--report", report.to_str().unwrap()];
+        let mut attached = attach(folder.path(), &words).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(attached.stderr.take().unwrap()).lines();
+        let first = said.next().unwrap().unwrap();
+        assert_eq!(first, "pantler: 1 process of sh steered in 12M; Ctrl-C ends it");
+        reader.pass(5);
+        assert_eq!(group_of(&reader.pid()), group, "it was not moved");
+        kill_process(Pid::from_child(&attached), Signal::INT).unwrap();
+        assert!(attached.wait().unwrap().success());
+        let told = said.next().unwrap().unwrap();
+        let report = fs::read_to_string(report).unwrap();
+        // The first pass reads all of it, later ones half: 72 MB. LRU would read 120.
+        let read = number(&report, "read_bytes") as usize;
+        assert!((60 * MEGABYTE..=85 * MEGABYTE).contains(&read), "{read}: {told}");
+        assert!(told.contains("LRU would have read") && told.contains("% hits"), "{told}");
+        // It goes on as before.
+        reader.pass(1);
+        assert_eq!(group_of(&reader.pid()), group);
+    });
+}
+
+/// Protects a service: it is named by its control group, and steering ends by itself once nobody is
+/// left.
+#[test]
+fn a_control_group_is_steered_as_a_whole_and_steering_ends_with_its_programs() {
+    if !can_steer() {
+        return;
+    }
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let file = folder.path().join("data");
+    fs::write(&file, vec![7; MEGABYTE]).unwrap();
+    let root = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"]
+        .map(Path::new)
+        .into_iter()
+        .find(|root| root.join("cgroup.procs").exists());
+    let name = format!("pantler-test-attach-{}", std::process::id());
+    let group = root.unwrap().join(&name);
+    fs::create_dir(&group).unwrap();
+    let readers = [Reader::new(&file), Reader::new(&file)];
+    for reader in &readers {
+        fs::write(group.join("cgroup.procs"), reader.pid()).unwrap();
+    }
+    let mut attached = attach(folder.path(), &["--cgroup", &name]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(attached.stderr.take().unwrap()).lines();
+    let first = said.next().unwrap().unwrap();
+    assert_eq!(first, format!("pantler: 2 processes of {name} steered in 12M; Ctrl-C ends it"));
+    drop(readers);
+    eventually("the group can go", || fs::remove_dir(&group).is_ok());
+    assert!(attached.wait().unwrap().success());
+}
+
+#[test]
+fn what_cannot_be_steered_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (words, status, expected) in [
+        (&["--pid", "4194304"][..], 1, "process 4194304 not found"),
+        (&["--pid", "2"], 2, "--pid 2: expected a program, not a thread of the kernel"),
+        (&["--pid", "0"], 2, "invalid value '0' for '--pid <PID>'"),
+        (&["--cgroup", "no/such.service"], 2, "--cgroup \"no/such.service\": expected a control group"),
+        (&[], 2, "the following required arguments were not provided"),
+    ] {
+        let output = attach(folder.path(), words).output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert!(err.starts_with(&format!("pantler: {expected}")), "{words:?}: {err}");
+        assert_eq!((output.status.code(), err.lines().count()), (Some(status), 1), "{words:?}: {err}");
+    }
+}
