@@ -16,7 +16,8 @@
 //!     limit was met, by `RESERVE_MIN` per look at most, and shrinks by 1/64 of the budget per
 //!     second.
 //!
-//! Files that are deleted or cut leave without the limit being met, so they change nothing.
+//! Files that are deleted or cut leave without the limit being met, so they change nothing. Why:
+//! docs/decisions/0108-a-run-leads-the-kernels-reclaim.md.
 
 /// The reserve of a run of which the kernel took nothing: 256 KiB. The kernel charges in batches
 /// per CPU.

@@ -279,8 +279,8 @@ impl Engine {
 
     // Rounds.
 
-    /// What was seen of a limit that holds everything the run is charged for; none without a limit.
-    /// To be told before each round.
+    /// Takes what was seen of a limit on everything that the run is charged for; none without a
+    /// limit. To be called before each round.
     pub fn limited(&mut self, now_ns: u64, pressure: Option<Pressure>) {
         let gone = self.beliefs.counters.gone;
         let taken = gone - core::mem::replace(&mut self.gone, gone);

@@ -548,7 +548,7 @@ impl Kernel {
         self.folios[folio as usize].pages = 0;
     }
 
-    /// So many pages are about to be charged.
+    /// `pages` more are about to be charged.
     fn make_room(&mut self, pages: u64, program: Option<Program>) {
         let until = self.limit.saturating_sub(self.others() + pages);
         let before = self.charged;

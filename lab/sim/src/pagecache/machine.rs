@@ -41,7 +41,7 @@ pub struct Faults {
     pub late_ns: u64,
     /// Lose the next events, as a trace buffer that is full.
     pub lose: u32,
-    /// What the kernel reclaims for a limit is not told of as that while this is set.
+    /// The engine is not told that a limit was met while this is set.
     pub hides_limit: bool,
     /// Files cannot be found while this is set.
     pub hides_files: bool,
