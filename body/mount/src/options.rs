@@ -322,12 +322,13 @@ mod tests {
 
     #[test]
     fn a_cache_larger_than_memory_is_refused() {
-        let options = |cache_bytes| MountOptions { cache_bytes, ..MountOptions::new("/proc", "/mnt") };
-        let most = Limit::here().bytes - HOST_BYTES;
-        assert!(options(most).check().is_ok());
-        let error = options(most + 1).check().unwrap_err().to_string();
+        let limit = Limit::here();
+        let most = limit.bytes - HOST_BYTES;
+        assert!(check_memory(most, &limit).is_ok());
+        let error = check_memory(most + 1, &limit).unwrap_err().to_string();
         assert!(error.contains(&format!("choose at most {}M", most >> 20)), "{error}");
-        assert!(options(u64::MAX).check().is_err());
+        let options = MountOptions { cache_bytes: u64::MAX, ..MountOptions::new("/proc", "/mnt") };
+        assert!(options.check().is_err());
     }
 
     #[test]
