@@ -410,6 +410,8 @@ fn a_limit_that_holds_everything_is_led_and_not_met() {
         }
         limited.remove().expect("removed");
         let (gone, brought_in) = (counters.gone, counters.brought_in);
-        assert!(brought_in > 12_000 && gone < brought_in / 20, "{gone} of {brought_in} were taken");
+        // One percent on a calm machine, and up to eleven where others keep both processors busy;
+        // 82 without the look at what limits leave.
+        assert!(brought_in > 12_000 && gone < brought_in / 4, "{gone} of {brought_in} were taken");
     });
 }
