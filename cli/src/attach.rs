@@ -72,7 +72,7 @@ pub fn attach(arguments: &Attach) -> Result<()> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, stopped.clone()).context("cannot catch signals")?;
     }
-    let steered = Steered::begin(arguments.words.options(&spec, arguments.memory))?;
+    let steered = Steered::begin(arguments.words.options(&spec, arguments.memory), || Ok(None))?;
     let count = programs.look(&steered.steer)?;
     if count == 0 {
         steered.end(None, None)?;

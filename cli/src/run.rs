@@ -9,6 +9,7 @@ use pantler_control::{BodyKind, BodyStat, ControlError, Profile, RunSpec};
 use pantler_steer::Steer;
 use rustix::process::{getpid, set_child_subreaper};
 use std::ffi::OsString;
+use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -19,7 +20,7 @@ use crate::identity::Identity;
 use crate::profiles;
 use crate::program;
 use crate::stage::Staged;
-use crate::steering::{ReportFile, Steered, Words, control_error};
+use crate::steering::{ReportFile, Steered, Words};
 use crate::summary;
 use crate::values;
 
@@ -82,8 +83,9 @@ pub fn run(arguments: &Run) -> Result<u8> {
     // Orphans of the program become our children: walking parents from any process of the run meets
     // this one.
     set_child_subreaper(Some(getpid())).context("cannot collect orphans")?;
+    let mut staged = None;
     let steered = match arguments.memory {
-        Some(memory) => steer(arguments, &spec, &identity, memory)?,
+        Some(memory) => steer(arguments, &spec, &identity, memory, &mut staged)?,
         None => None,
     };
     let mut mounts = announce(&spec);
@@ -109,7 +111,8 @@ pub fn run(arguments: &Run) -> Result<u8> {
         (None, Some(report)) => report.fill("").map(|()| None)?,
         (_, report) => report,
     };
-    let status = execute(arguments, &identity, &relay, steered.as_ref());
+    let staged = staged.map_or_else(|| Staged::start(&arguments.program, &identity), Ok);
+    let status = staged.and_then(|staged| execute(staged, &relay));
     if let Some(steered) = steered {
         let told = arguments.memory.filter(|_| status.is_ok() && !arguments.words.quiet);
         steered.end(told, report)?;
@@ -142,10 +145,20 @@ pub fn owner_name(program: &str, leader: u32) -> String {
 }
 
 /// Starts a session and opens its door. `None` when it cannot and `--best-effort` allows that.
-fn steer(arguments: &Run, spec: &RunSpec, identity: &Identity, memory: Size) -> Result<Option<Steered>> {
+fn steer(
+    arguments: &Run,
+    spec: &RunSpec,
+    identity: &Identity,
+    memory: Size,
+    staged: &mut Option<Staged>,
+) -> Result<Option<Steered>> {
     let mut options = arguments.words.options(spec, memory);
     options.total_bytes = arguments.total.map(Size::bytes);
-    let steered = match Steered::begin(options) {
+    let stage = || {
+        let started = Staged::start(&arguments.program, identity).map_err(io::Error::other)?;
+        Ok(Some(staged.insert(started).pid().as_raw_nonzero().get().unsigned_abs()))
+    };
+    let steered = match Steered::begin(options, stage) {
         Ok(steered) => steered,
         Err(error) if arguments.best_effort && error.exit_status() != failure::USAGE => {
             eprintln!("pantler: {error}; running unsteered");
@@ -218,11 +231,7 @@ fn revocation(stat: &BodyStat, spec: &RunSpec) -> Option<String> {
     Some(format!("{name} lost control on {}{}{advice}", stat.body.name, why.unwrap_or_default()))
 }
 
-fn execute(arguments: &Run, identity: &Identity, relay: &Relay, steered: Option<&Steered>) -> Result<u8> {
-    let staged = Staged::start(&arguments.program, identity)?;
-    if let Some(Steered { steer, .. }) = steered {
-        steer.adopt(staged.pid().as_raw_nonzero().get().unsigned_abs()).map_err(control_error)?;
-    }
+fn execute(staged: Staged, relay: &Relay) -> Result<u8> {
     relay.pass_to(staged.pid());
     if let Some(signal) = relay.early() {
         staged.abandon();

@@ -10,7 +10,7 @@ use pantler_policy::Spec;
 use pantler_steer::{HitWatch, Steer, SteerError, SteerOptions};
 use pantler_steward::Allocation;
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::explain::DECISIONS_KEPT;
@@ -69,12 +69,16 @@ pub struct Steered {
 }
 
 impl Steered {
-    /// Starts a session, after what killed ones left is gone, and opens its door.
-    pub fn begin(options: SteerOptions) -> Result<Steered, ControlError> {
+    /// Starts a session, after what killed ones left is gone, and opens its door. `stage` starts the
+    /// program, which stands still.
+    pub fn begin(
+        options: SteerOptions,
+        stage: impl FnOnce() -> io::Result<Option<u32>>,
+    ) -> Result<Steered, ControlError> {
         for removed in clean() {
             tracing::info!("removed what an earlier run left: {removed}");
         }
-        let steer = Steer::start(options).map_err(control_error)?;
+        let steer = Steer::start_with(options, stage).map_err(control_error)?;
         let server = mount::open_door(steer.body())
             .inspect_err(|error| tracing::warn!("no control socket: {error:#}"))
             .ok();

@@ -34,6 +34,17 @@ pub(crate) struct Shared {
     pub(crate) wake: OwnedFd,
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // The kernel waits for all processors when it removes one: for both it waits at once.
+        let others = self.others.take();
+        std::thread::scope(|scope| {
+            scope.spawn(|| drop(others));
+            self.run.end();
+        });
+    }
+}
+
 impl Shared {
     /// What steers. A panic elsewhere has left it in a state that is at worst a wrong belief, which
     /// heals.

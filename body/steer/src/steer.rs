@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use pantler_kernel::group::{self, RunGroup, mounts};
@@ -45,6 +45,18 @@ impl Steer {
     /// [`pantler_kernel::KernelError::Missing`] names what the machine lacks and the remedy; else
     /// what refused.
     pub fn start(options: SteerOptions) -> Result<Steer, SteerError> {
+        Self::start_with(options, || Ok(None))
+    }
+
+    /// As [`start`](Self::start), with a process that stands still in the run from the start: to
+    /// take it in later costs a wait for all processors. `stage` starts it, when the group is there.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start), and what `stage` refuses.
+    pub fn start_with(
+        options: SteerOptions,
+        stage: impl FnOnce() -> io::Result<Option<u32>>,
+    ) -> Result<Steer, SteerError> {
         options.check()?;
         pid_namespace::need_initial()?;
         if let Err(error) = clean_leftovers() {
@@ -54,7 +66,9 @@ impl Steer {
         let root = instance::tracefs()?;
         let group = group::create(&name, true)?;
         let home = join(&*group)?;
-        let prepared = match Prepared::new(&options, &name, &root) {
+        let staged = stage().map_err(|error| SteerError::call("clone, for the program", error));
+        let entered = staged.and_then(|program| enter_group(&*group, program).map(|()| program));
+        let prepared = match entered.and_then(|program| Prepared::new(&options, &name, &root, program)) {
             Ok(prepared) => prepared,
             Err(error) => {
                 leave(&home);
@@ -137,9 +151,7 @@ impl Steer {
     /// # Errors
     /// The process is gone, or a control file refused.
     pub fn adopt(&self, pid: u32) -> Result<(), SteerError> {
-        for file in self.shared.group.program_files() {
-            group::write(&file, &pid.to_string())?;
-        }
+        enter_group(&*self.shared.group, Some(pid))?;
         self.list(&threads_of(pid))
     }
 
@@ -166,9 +178,9 @@ impl Steer {
     }
 
     fn list(&self, threads: &[u32]) -> Result<(), SteerError> {
-        std::iter::once(&self.shared.run)
-            .chain(&self.shared.others)
-            .try_for_each(|instance| instance.list_threads(threads))
+        let (run, others) = (&self.shared.run, self.shared.others.as_ref());
+        at_once(|| run.list_threads(threads), || others.map_or(Ok(()), |it| it.list_threads(threads)))
+            .map(drop)
     }
 
     /// Says in the log if steering will have no effect on this open file or folder, unless it was
@@ -299,21 +311,35 @@ struct Prepared {
 }
 
 impl Prepared {
-    fn new(options: &SteerOptions, name: &str, root: &Path) -> Result<Prepared, SteerError> {
+    fn new(
+        options: &SteerOptions,
+        name: &str,
+        root: &Path,
+        program: Option<u32>,
+    ) -> Result<Prepared, SteerError> {
         let source = Arc::new(Source::find(root, name)?);
-        let run = Instance::create(root, name, &source, options.buffer_kb, Follow::Listed)?;
-        let others = if options.watch_others {
-            let (name, buffer_kb) = (format!("{name}.others"), (options.buffer_kb / 4).max(4));
-            Some(Instance::create(root, &name, &source, buffer_kb, Follow::Others)?)
-        } else {
-            None
-        };
+        let trial = Trial::start()?;
         // An empty list means all threads, or that none is left out: list one that no longer reads.
-        // Ours before its first read; of the others as soon as it runs: see `reader`.
+        // Ours before its first read; of the others as soon as it runs: see `reader`. The kernel
+        // waits for all processors at each change of a list, and not at the first.
+        let mut listed = program.map(threads_of).unwrap_or_default();
+        listed.push(NOBODY_TID);
+        let others = || {
+            if !options.watch_others {
+                return Ok(None);
+            }
+            let (name, buffer_kb) = (format!("{name}.others"), (options.buffer_kb / 4).max(4));
+            let others = Instance::create(root, &name, &source, buffer_kb, Follow::Others)?;
+            others.list_threads(&listed)?;
+            Ok(Some(others))
+        };
+        let run = || {
+            let run = Instance::create(root, name, &source, options.buffer_kb, Follow::Listed)?;
+            run.list_threads(&[&listed[..], &[trial.tid]].concat())?;
+            Ok(run)
+        };
+        let (run, others) = at_once(run, others)?;
         let instances: Vec<&Instance> = std::iter::once(&run).chain(&others).collect();
-        for instance in &instances {
-            instance.list_thread(NOBODY_TID)?;
-        }
         let steering = Steering::new(options, clock::monotonic_ns())?;
         let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
         let wake = rustix::event::eventfd(0, flags)
@@ -325,7 +351,7 @@ impl Prepared {
             }
             instance.start()?;
         }
-        try_a_read(&run, &mut feed)?;
+        trial.read(&mut feed)?;
         if steering.engine.is_calm() {
             for kind in Kind::REFERENCES {
                 run.enable(kind, false)?;
@@ -335,28 +361,71 @@ impl Prepared {
     }
 }
 
-/// Reads one page of a file of our own, to see how this kernel writes down where a read ends.
-fn try_a_read(run: &Instance, feed: &mut Feed) -> Result<(), SteerError> {
-    let read = || -> Result<u64, SteerError> {
-        let path = Path::new("/proc/self/exe");
-        let failed = |error| SteerError::file("read", path, error);
-        let file = fs::File::open(path).map_err(failed)?;
-        // Listed threads leave the list when they end, so this one is made for the purpose.
-        run.list_thread(rustix::thread::gettid().as_raw_nonzero().get() as u32)?;
-        let mut byte = [0];
-        std::os::unix::fs::FileExt::read_at(&file, &mut byte, 0).map_err(failed)?;
-        Ok(std::os::unix::fs::MetadataExt::ino(&file.metadata().map_err(failed)?))
-    };
-    let inode = std::thread::scope(|scope| scope.spawn(read).join())
-        .unwrap_or_else(|_| Err(SteerError::Options("the trial read panicked".to_owned())))?;
-    let mut ends_after = false;
-    feed.round(|event| {
-        ends_after |= event.kind == Kind::Read && event.ino == inode && event.first == 0 && event.last == 1;
-    })?;
-    if ends_after {
-        feed.reads_end_after();
+/// A thread that reads one page of a file of our own when told to, to see how this kernel writes
+/// down where a read ends. Listed threads leave the list when they end.
+struct Trial {
+    tid: u32,
+    go: mpsc::Sender<()>,
+    thread: JoinHandle<Result<u64, SteerError>>,
+}
+
+impl Trial {
+    fn start() -> Result<Trial, SteerError> {
+        let (go, told) = mpsc::channel();
+        let (tell, tid) = mpsc::channel();
+        let read = move || {
+            let path = Path::new("/proc/self/exe");
+            let failed = |error| SteerError::file("read", path, error);
+            let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get() as u32);
+            // An error: nobody waits for it any more.
+            told.recv().map_err(|_| failed(io::ErrorKind::Interrupted.into()))?;
+            let file = fs::File::open(path).map_err(failed)?;
+            let mut byte = [0];
+            std::os::unix::fs::FileExt::read_at(&file, &mut byte, 0).map_err(failed)?;
+            Ok(std::os::unix::fs::MetadataExt::ino(&file.metadata().map_err(failed)?))
+        };
+        let thread = std::thread::Builder::new().name("steer-trial".to_owned()).spawn(read);
+        let thread = thread.map_err(|error| SteerError::call("clone, for a trial read", error))?;
+        let tid = tid.recv().map_err(|_| panicked())?;
+        Ok(Trial { tid, go, thread })
     }
-    Ok(())
+
+    fn read(self, feed: &mut Feed) -> Result<(), SteerError> {
+        let _ = self.go.send(());
+        let inode = self.thread.join().unwrap_or_else(|_| Err(panicked()))?;
+        let mut ends_after = false;
+        feed.round(|event| {
+            ends_after |=
+                event.kind == Kind::Read && event.ino == inode && event.first == 0 && event.last == 1;
+        })?;
+        if ends_after {
+            feed.reads_end_after();
+        }
+        Ok(())
+    }
+}
+
+fn panicked() -> SteerError {
+    SteerError::Options("a thread that steers panicked".to_owned())
+}
+
+/// Both, side by side: most of each is a wait for all processors.
+fn at_once<A, B: Send>(
+    one: impl FnOnce() -> Result<A, SteerError>,
+    other: impl FnOnce() -> Result<B, SteerError> + Send,
+) -> Result<(A, B), SteerError> {
+    std::thread::scope(|scope| {
+        let other = scope.spawn(other);
+        let one = one();
+        let other = other.join().unwrap_or_else(|_| Err(panicked()));
+        Ok((one?, other?))
+    })
+}
+
+/// Puts a program into the group.
+fn enter_group(group: &dyn RunGroup, program: Option<u32>) -> Result<(), SteerError> {
+    let Some(pid) = program else { return Ok(()) };
+    group.program_files().iter().try_for_each(|file| Ok(group::write(file, &pid.to_string())?))
 }
 
 /// Puts the calling process into the group; returns the files that bring it back.

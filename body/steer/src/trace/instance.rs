@@ -206,13 +206,22 @@ impl Instance {
     }
 }
 
-impl Drop for Instance {
-    fn drop(&mut self) {
+impl Instance {
+    /// Removes it now.
+    pub fn end(&mut self) {
         // The kernel keeps an instance while one of its files is open.
-        self.list = None;
+        if self.list.take().is_none() {
+            return;
+        }
         if let Err(error) = remove(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "could not remove the tracefs instance");
         }
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
