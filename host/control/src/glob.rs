@@ -11,9 +11,9 @@
 //! * `*` and `?` stop at `/`; `**` as a component does not. `[abc]`, `[a-z]`, `[!a-z]` match one
 //!   character, and `\` takes the next one as it is.
 
+use derive_more::Display;
 use fast_glob::glob_match;
-use serde::{Deserialize, Serialize};
-use std::fmt;
+use serde_with::{DeserializeFromStr, SerializeDisplay};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::str::FromStr;
@@ -30,8 +30,7 @@ const PATTERN_BYTES_MAX: usize = 1024;
 /// assert!(glob.matches(Path::new("/srv/data/a/b/x.db")));
 /// assert!(!glob.matches(Path::new("/srv/data/a/b/x.txt")));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Display, PartialEq, Eq, SerializeDisplay, DeserializeFromStr)]
 pub struct Glob {
     text: String,
 }
@@ -84,25 +83,6 @@ impl FromStr for Glob {
             return refuse("a '{' without a matching '}'");
         }
         Ok(Glob { text: text.to_owned() })
-    }
-}
-
-impl TryFrom<String> for Glob {
-    type Error = GlobError;
-    fn try_from(text: String) -> Result<Self, GlobError> {
-        text.parse()
-    }
-}
-
-impl From<Glob> for String {
-    fn from(glob: Glob) -> String {
-        glob.text
-    }
-}
-
-impl fmt::Display for Glob {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
     }
 }
 
