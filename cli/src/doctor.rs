@@ -18,6 +18,7 @@ pub struct Doctor {
 }
 
 /// One thing a part of pantler needs.
+#[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize)]
 pub struct Finding {
     /// The feature.
@@ -31,10 +32,8 @@ pub struct Finding {
     /// What was found.
     pub detail: String,
     /// The version of Linux that brought it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// What to do when it is missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
 

@@ -12,6 +12,7 @@ use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
+use strum::VariantNames;
 
 /// Allocations by name (docs/RULES.md, L).
 pub fn allocation(text: &str) -> Result<Allocation, String> {
@@ -22,7 +23,7 @@ pub fn allocation(text: &str) -> Result<Allocation, String> {
 
 /// LRU-SP, and what it is compared with. Ablations are for the simulator.
 pub fn allocations() -> Vec<&'static str> {
-    [Allocation::LruSp, Allocation::GlobalLru].map(Allocation::as_str).into()
+    [Allocation::LruSp, Allocation::GlobalLru].map(<&str>::from).into()
 }
 
 /// A mount takes ablations too, unlisted: tests need one on which a foolish program does harm.
@@ -36,16 +37,11 @@ pub fn policies() -> Vec<&'static str> {
 }
 
 pub fn orders() -> Vec<&'static str> {
-    pantler_web::Order::ALL.map(pantler_web::Order::as_str).into()
-}
-
-/// An order in which requests are served.
-pub fn order(text: &str) -> Result<pantler_web::Order, String> {
-    text.parse()
+    pantler_web::Order::VARIANTS.into()
 }
 
 pub fn lookaheads() -> Vec<&'static str> {
-    Lookahead::ALL.map(Lookahead::as_str).into_iter().chain(["auto"]).collect()
+    [Lookahead::VARIANTS, &["auto"]].concat()
 }
 
 pub fn owners() -> Vec<&'static str> {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::failure::Usage;
 use crate::named::named;
 use crate::output;
-use crate::values::{self, address, orders};
+use crate::values::{address, orders};
 
 /// What a head may be limited to: hyper takes no less, and a megabyte for each client is more than
 /// enough.
@@ -39,7 +39,7 @@ pub struct Web {
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     pub metrics: Option<SocketAddr>,
     /// Which requests are served first: those for cached files (truth) or the oldest (fifo)
-    #[arg(long, value_name = "ORDER", default_value = "truth", value_parser = named(orders, values::order), hide_possible_values = true)]
+    #[arg(long, value_name = "ORDER", default_value = "truth", value_parser = named(orders, str::parse::<Order>), hide_possible_values = true)]
     pub order: Order,
     /// Most reads of the disk at a time
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=512))]
@@ -96,7 +96,7 @@ pub fn web(words: &Web) -> Result<()> {
         root: server.root().to_string_lossy().into_owned(),
         url: format!("http://{}/", server.address()),
         metrics: server.metrics_address().map(|address| format!("http://{address}/metrics")),
-        order: words.order.as_str(),
+        order: words.order.into(),
         pid: std::process::id(),
     };
     if words.json {

@@ -1,11 +1,12 @@
 //! Blocks of a file and pages of a block: the unit in which memory is taken and bytes are fetched.
 
-use std::ops::{BitAnd, BitOr, Not, Range};
+use std::ops::Range;
 
+use derive_more::{BitAnd, BitOr, Not};
 use pantler_steward::{Block, FileId};
 
 /// A set of pages of one block, a bit for each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(BitAnd, BitOr, Clone, Copy, Debug, Default, Not, PartialEq, Eq)]
 pub(crate) struct Pages(u64);
 
 impl Pages {
@@ -29,30 +30,6 @@ impl Pages {
         let start = self.0.trailing_zeros();
         let rest = self.0.checked_shr(start)?;
         Some(start..start + rest.trailing_ones())
-    }
-}
-
-impl BitOr for Pages {
-    type Output = Self;
-
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
-
-impl BitAnd for Pages {
-    type Output = Self;
-
-    fn bitand(self, other: Self) -> Self {
-        Self(self.0 & other.0)
-    }
-}
-
-impl Not for Pages {
-    type Output = Self;
-
-    fn not(self) -> Self {
-        Self(!self.0)
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use fuser::{FileAttr, Request};
 use pantler_cache::Cache;
+use pantler_kernel::process::status_numbers;
 use pantler_origin::{Acting, Attributes, Caller, Kind, Node, Origin};
 use pantler_steward::OwnerId;
 
@@ -122,7 +123,7 @@ impl Core {
     /// The user that asks, with its groups.
     pub(crate) fn caller_of(&self, request: &Request) -> Caller {
         let (uid, gid) = (request.uid(), request.gid());
-        let groups = Caller::groups_of(request.pid()).unwrap_or_default();
+        let groups = status_numbers(request.pid(), "Groups:");
         Caller { uid, gid, groups, umask: 0 }
     }
 
@@ -142,8 +143,7 @@ impl Core {
         let (uid, gid) = (request.uid(), request.gid());
         let is_plain_root = uid == 0 && gid == 0;
         // A process that is gone, or cannot be seen from here, keeps its primary group only.
-        let groups =
-            if is_plain_root { Vec::new() } else { Caller::groups_of(request.pid()).unwrap_or_default() };
+        let groups = if is_plain_root { Vec::new() } else { status_numbers(request.pid(), "Groups:") };
         Caller { uid, gid, groups, umask }.act()
     }
 

@@ -4,7 +4,6 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -56,15 +55,8 @@ pub(crate) struct Served(pub(crate) Arc<Core>);
 /// What requests share, while one is served. A request that panics is answered with `EIO`, because
 /// its reply is dropped; the mount then ends, because nothing that was under way in it can be
 /// trusted any more.
-struct Serving<'a>(&'a Core);
-
-impl Deref for Serving<'_> {
-    type Target = Core;
-
-    fn deref(&self) -> &Core {
-        self.0
-    }
-}
+#[derive(derive_more::Deref)]
+struct Serving<'a>(#[deref(forward)] &'a Core);
 
 impl Drop for Serving<'_> {
     fn drop(&mut self) {

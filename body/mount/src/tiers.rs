@@ -30,18 +30,6 @@ pub enum TierMissing {
     Without,
 }
 
-impl std::str::FromStr for TierMissing {
-    type Err = MountError;
-
-    fn from_str(text: &str) -> Result<Self, MountError> {
-        match text {
-            "fail" => Ok(Self::Fail),
-            "without" => Ok(Self::Without),
-            _ => Err(MountError::Option(format!("tier missing {text:?}: expected fail or without"))),
-        }
-    }
-}
-
 /// The lower tiers of a mount.
 #[derive(Clone)]
 pub struct TierOptions {

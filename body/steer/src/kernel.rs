@@ -3,17 +3,12 @@
 //! A version explains, it does not decide: distributions carry features back, so what can be tried
 //! is tried.
 
-use std::fmt;
+use derive_more::Display;
 
 /// A version of Linux, as far as features come with it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[display("{_0}.{_1}")]
 pub struct Version(pub u32, pub u32);
-
-impl fmt::Display for Version {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}.{}", self.0, self.1)
-    }
-}
 
 /// The tracepoints of references: `mm_filemap_get_pages`, `mm_filemap_map_pages`,
 /// `mm_filemap_fault`.
@@ -22,7 +17,8 @@ pub const TRACEPOINTS: Version = Version(6, 12);
 pub const CACHESTAT: Version = Version(6, 5);
 
 /// A kernel, by what it calls itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Display, PartialEq, Eq)]
+#[display("Linux {release}")]
 pub struct Kernel {
     release: String,
 }
@@ -47,12 +43,6 @@ impl Kernel {
     /// Whether a feature of this version came with it, or before.
     pub fn has(&self, since: Version) -> bool {
         self.version().is_some_and(|version| version >= since)
-    }
-}
-
-impl fmt::Display for Kernel {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Linux {}", self.release)
     }
 }
 

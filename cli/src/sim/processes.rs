@@ -12,6 +12,7 @@ use pantler_steward::scheduling::{BATCH_SHARE, PaceOptions};
 use pantler_trace::generate::Specification;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use strum::VariantNames;
 
 use super::interrupt::Interrupt;
 use super::progress::Progress;
@@ -225,8 +226,7 @@ fn disks(text: &str) -> Result<Vec<DiskModel>, Usage> {
 }
 
 fn lists(text: &str) -> Result<Vec<Lists>, Usage> {
-    let names = Lists::ALL.map(|lists| lists.as_str());
-    text.split(',').map(|name| values::named("lists", name, &names)).collect()
+    text.split(',').map(|name| values::named("lists", name, Lists::VARIANTS)).collect()
 }
 
 fn nanoseconds(text: &str) -> Result<u64, Usage> {

@@ -4,6 +4,7 @@ use pantler_sim::{Control, Sharing, WarmUp, nearest};
 use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation};
 use std::path::Path;
 use std::str::FromStr;
+use strum::VariantNames;
 
 use crate::failure::Usage;
 /// The parts of a list. A comma before `key=value` continues the part before it:
@@ -37,7 +38,7 @@ pub fn named<T: FromStr>(what: &str, name: &str, all: &[&str]) -> Result<T, Usag
 }
 
 pub fn lookahead(name: &str) -> Result<Lookahead, Usage> {
-    named("lookahead", name, &Lookahead::ALL.map(|lookahead| lookahead.as_str()))
+    named("lookahead", name, Lookahead::VARIANTS)
 }
 
 /// How owners share a cache.
@@ -46,7 +47,7 @@ pub fn sharing(
     common_policy: Option<PolicyName>,
     control: Control,
 ) -> Result<Sharing, Usage> {
-    let known = named("allocation", allocation, &Allocation::ALL.map(|allocation| allocation.as_str()))?;
+    let known = named("allocation", allocation, Allocation::VARIANTS)?;
     let common_policy = common_policy.unwrap_or_default();
     let sharing = Sharing { common_policy, control, ..Sharing::new(known) };
     if sharing.is_policy_idle() {

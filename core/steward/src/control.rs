@@ -4,7 +4,6 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::fmt;
 
 use pantler_policy::{Handle, Links, PolicyName, Spec};
 
@@ -14,21 +13,27 @@ use crate::owners::{COMMON, OwnerKey};
 use crate::{Block, FileId, OwnerId, Steward};
 
 /// Why a call was refused. Nothing changed. With the bound, where one was reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HintError {
     /// More owners than [`Limits::owners`](crate::Limits::owners) or
     /// [`Limits::managers`](crate::Limits::managers).
+    #[error("{0} owners are in control already, and no more may be")]
     TooManyOwners(u32),
     /// More files than [`Limits::files_per_owner`](crate::Limits::files_per_owner).
+    #[error("an owner can give priorities to at most {0} files")]
     TooManyFiles(u32),
     /// More priorities than [`Limits::priorities_per_owner`](crate::Limits::priorities_per_owner).
+    #[error("an owner can use at most {0} priorities")]
     TooManyPriorities(u32),
     /// More ranges in an access list than [`Limits::list_entries`](crate::Limits::list_entries).
+    #[error("an access list can have at most {0} files or ranges at once")]
     TooManyEntries(u32),
     /// More access lists than [`Limits::lists`](crate::Limits::lists).
+    #[error("{0} owners have access lists already, and no more may")]
     TooManyLists(u32),
     /// A range of bytes that begins or ends before its file.
+    #[error("bytes {start} to {end} begin or end before the file does")]
     NegativeRange {
         /// The first byte.
         start: i64,
@@ -36,6 +41,7 @@ pub enum HintError {
         end: i64,
     },
     /// A range of bytes without a byte.
+    #[error("bytes {start} to {end} are no range")]
     EmptyBytes {
         /// The first byte.
         start: i64,
@@ -43,6 +49,7 @@ pub enum HintError {
         end: i64,
     },
     /// The last block of a range comes before its first.
+    #[error("blocks {first} to {last} are no range")]
     EmptyRange {
         /// The first block.
         first: u64,
@@ -50,33 +57,6 @@ pub enum HintError {
         last: u64,
     },
 }
-
-impl fmt::Display for HintError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooManyOwners(limit) => {
-                write!(f, "{limit} owners are in control already, and no more may be")
-            }
-            Self::TooManyFiles(limit) => {
-                write!(f, "an owner can give priorities to at most {limit} files")
-            }
-            Self::TooManyPriorities(limit) => write!(f, "an owner can use at most {limit} priorities"),
-            Self::TooManyEntries(limit) => {
-                write!(f, "an access list can have at most {limit} files or ranges at once")
-            }
-            Self::TooManyLists(limit) => {
-                write!(f, "{limit} owners have access lists already, and no more may")
-            }
-            Self::NegativeRange { start, end } => {
-                write!(f, "bytes {start} to {end} begin or end before the file does")
-            }
-            Self::EmptyBytes { start, end } => write!(f, "bytes {start} to {end} are no range"),
-            Self::EmptyRange { first, last } => write!(f, "blocks {first} to {last} are no range"),
-        }
-    }
-}
-
-impl core::error::Error for HintError {}
 
 impl Steward {
     /// C1: sets the long-term priority of a file for `owner`. Its cached blocks move at once, but

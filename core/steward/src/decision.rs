@@ -1,13 +1,15 @@
 //! The log of decisions: which owner lost which block to which, and by which rule.
 
 use alloc::collections::VecDeque;
-use core::fmt;
+
+use strum::Display;
 
 use crate::placement::Tier;
 use crate::{Block, OwnerId};
 
-/// Why a block left, or where it was placed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a block left, or where it was placed; shown by the name that logs have.
+#[derive(Clone, Copy, Debug, Display, PartialEq, Eq)]
+#[strum(serialize_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Rule {
     /// It was the candidate from the LRU end (L2, L3).
@@ -31,30 +33,6 @@ pub enum Rule {
     Void,
     /// It left memory for nowhere: tier 2 does not work (B4).
     TierClosed,
-}
-
-impl Rule {
-    /// The name in logs.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::LeastRecentlyUsed => "least-recently-used",
-            Self::Placeholder => "placeholder",
-            Self::Overruled => "overruled",
-            Self::NeverReferenced => "never-referenced",
-            Self::Passes => "passes",
-            Self::Demoted => "demoted",
-            Self::TooOld => "too-old",
-            Self::Unwanted => "unwanted",
-            Self::Void => "void",
-            Self::TierClosed => "tier-closed",
-        }
-    }
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
 }
 
 /// One block that was replaced, or that has a place in a hierarchy of tiers.

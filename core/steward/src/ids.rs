@@ -1,8 +1,6 @@
 //! Names of what the steward decides about. All are chosen by the body and opaque here, but for the
 //! frame.
 
-use core::fmt;
-
 /// What blocks are charged to: a process, a run, a control group or a user, as the body likes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OwnerId(pub u64);
@@ -22,7 +20,8 @@ pub(crate) const NOBODY: OwnerKey = u32::MAX;
 pub struct FileId(pub u64);
 
 /// A fixed-size, aligned piece of one version of a file (docs/RULES.md, A).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, derive_more::Display, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[display("{}:{index}", file.0)]
 pub struct Block {
     /// The version of the file.
     pub file: FileId,
@@ -56,10 +55,4 @@ pub struct Label {
     pub version: Version,
     /// Offset in the file, in blocks.
     pub index: u64,
-}
-
-impl fmt::Display for Block {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file.0, self.index)
-    }
 }

@@ -1,14 +1,14 @@
 //! Lookahead by name: what is fetched because a neighbour was referenced (docs/RULES.md, W).
 
-use core::fmt;
-use core::str::FromStr;
+use strum::{Display, EnumString, VariantNames};
 
 use crate::UnknownName;
 
 mod fetch;
 
 /// What is brought in beside blocks that a reader waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Display, EnumString, VariantNames, PartialEq, Eq, Hash)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = UnknownName, parse_err_fn = unknown)]
 #[non_exhaustive]
 pub enum Lookahead {
     /// Nothing.
@@ -17,6 +17,7 @@ pub enum Lookahead {
     /// baseline.
     Obl,
     /// After a reference to i that follows one to i−1, i+1 into the one list: the baseline of ACFS.
+    #[strum(to_string = "obl-2")]
     Obl2,
     /// After every reference to i, i+1 into a waiting room of fixed size.
     W2r,
@@ -31,36 +32,14 @@ impl Lookahead {
     /// All of them, in the order in which help texts list them.
     pub const ALL: [Self; 6] = [Self::None, Self::Obl, Self::Obl2, Self::W2r, Self::SaW2r, Self::Streams];
 
-    /// The name as typed.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Obl => "obl",
-            Self::Obl2 => "obl-2",
-            Self::W2r => "w2r",
-            Self::SaW2r => "sa-w2r",
-            Self::Streams => "streams",
-        }
-    }
-
     /// Whether blocks that lookahead brought in wait in a room of their own.
     pub const fn has_waiting_room(self) -> bool {
         matches!(self, Self::W2r | Self::SaW2r)
     }
 }
 
-impl fmt::Display for Lookahead {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for Lookahead {
-    type Err = UnknownName;
-
-    fn from_str(name: &str) -> Result<Self, UnknownName> {
-        UnknownName::find("lookahead", name, &Self::ALL, |lookahead| lookahead.as_str())
-    }
+fn unknown(name: &str) -> UnknownName {
+    UnknownName { what: "lookahead", name: name.into(), known: Lookahead::VARIANTS }
 }
 
 #[cfg(test)]

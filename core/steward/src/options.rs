@@ -1,12 +1,10 @@
 //! What can be chosen about a steward, with its defaults and bounds.
 
-use core::fmt;
-use core::str::FromStr;
-
 use alloc::string::String;
-use alloc::vec::Vec;
 
 pub use pantler_policy::{PolicyName, Spec};
+use strum::{Display, EnumString, IntoStaticStr, VariantNames};
+use thiserror::Error;
 
 use crate::Lookahead;
 use crate::lists::{self, Prefetching};
@@ -14,7 +12,10 @@ use crate::placement::SizesError;
 
 /// How frames are shared between owners (docs/RULES.md, L). The default is the paper's; the others
 /// show what its parts are good for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, Display, EnumString, IntoStaticStr, VariantNames, PartialEq, Eq, Hash,
+)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = UnknownName, parse_err_fn = unknown)]
 #[non_exhaustive]
 pub enum Allocation {
     /// One LRU list, no managers: what kernels do.
@@ -32,16 +33,6 @@ impl Allocation {
     /// All of them, in the order in which help texts list them.
     pub const ALL: [Self; 4] = [Self::GlobalLru, Self::AllocLru, Self::LruS, Self::LruSp];
 
-    /// The name as typed.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::GlobalLru => "global-lru",
-            Self::AllocLru => "alloc-lru",
-            Self::LruS => "lru-s",
-            Self::LruSp => "lru-sp",
-        }
-    }
-
     pub(crate) const fn has_managers(self) -> bool {
         !matches!(self, Self::GlobalLru)
     }
@@ -51,49 +42,18 @@ impl Allocation {
     }
 }
 
-impl fmt::Display for Allocation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for Allocation {
-    type Err = UnknownName;
-
-    fn from_str(name: &str) -> Result<Self, UnknownName> {
-        UnknownName::find("allocation", name, &Self::ALL, |allocation| allocation.as_str())
-    }
+fn unknown(name: &str) -> UnknownName {
+    UnknownName { what: "allocation", name: name.into(), known: Allocation::VARIANTS }
 }
 
 /// A name that was typed and that nothing has.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("unknown {what} `{name}`, expected one of {}", known.join(" "))]
 pub struct UnknownName {
-    what: &'static str,
-    name: String,
-    known: Vec<&'static str>,
+    pub(crate) what: &'static str,
+    pub(crate) name: String,
+    pub(crate) known: &'static [&'static str],
 }
-
-impl UnknownName {
-    pub(crate) fn find<T: Copy>(
-        what: &'static str,
-        name: &str,
-        all: &[T],
-        name_of: impl Fn(T) -> &'static str,
-    ) -> Result<T, Self> {
-        let found = all.iter().copied().find(|&one| name_of(one) == name);
-        let known = || all.iter().map(|&one| name_of(one)).collect();
-        found.ok_or_else(|| Self { what, name: name.into(), known: known() })
-    }
-}
-
-impl fmt::Display for UnknownName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, name, known } = self;
-        write!(f, "unknown {what} `{name}`, expected one of {}", known.join(" "))
-    }
-}
-
-impl core::error::Error for UnknownName {}
 
 /// When an owner loses control (rule L7): owners without control missed more than in the shadow, in
 /// which no owner has control.
@@ -256,12 +216,14 @@ pub const FRAMES_MAX: u32 = 1 << 30;
 pub const PAGES_MAX: u32 = 64;
 
 /// Options that make no sense together, with what was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum OptionsError {
     /// No frame, or more than [`FRAMES_MAX`].
+    #[error("a capacity of {0} frames is outside 1 to {FRAMES_MAX}")]
     Capacity(u32),
     /// The waiting room takes all frames.
+    #[error("a waiting room of {waiting} frames leaves nothing of a capacity of {capacity}")]
     Waiting {
         /// The frames asked for.
         waiting: u32,
@@ -269,27 +231,12 @@ pub enum OptionsError {
         capacity: u32,
     },
     /// A block of no page, or of more than [`PAGES_MAX`].
+    #[error("a block of {0} pages is outside 1 to {PAGES_MAX}")]
     BlockPages(u32),
     /// A policy that would have to know the future, by its name.
+    #[error("`{0}` would have to know the future")]
     Offline(&'static str),
     /// Tiers that make no hierarchy.
+    #[error("tiers: {0}")]
     Tiers(SizesError),
 }
-
-impl fmt::Display for OptionsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Capacity(frames) => {
-                write!(f, "a capacity of {frames} frames is outside 1 to {FRAMES_MAX}")
-            }
-            Self::Waiting { waiting, capacity } => {
-                write!(f, "a waiting room of {waiting} frames leaves nothing of a capacity of {capacity}")
-            }
-            Self::BlockPages(pages) => write!(f, "a block of {pages} pages is outside 1 to {PAGES_MAX}"),
-            Self::Offline(policy) => write!(f, "`{policy}` would have to know the future"),
-            Self::Tiers(error) => write!(f, "tiers: {error}"),
-        }
-    }
-}
-
-impl core::error::Error for OptionsError {}

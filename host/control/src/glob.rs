@@ -1,4 +1,4 @@
-//! Patterns over paths: `?`, `*`, `**` and `[a-z]`.
+//! Patterns over paths: `?`, `*`, `**`, `[a-z]` and `{a,b}`.
 //!
 //! A pattern is matched against the path of a file that a program has already opened, after the
 //! kernel followed every link. It is never expanded: no directory is listed and no link followed on
@@ -8,10 +8,12 @@
 //!   name.
 //! * With a `/` it is about the whole path; a pattern that does not start with `/` may start at any
 //!   component.
-//! * `*` and `?` stop at `/`; `**` does not. `[abc]`, `[a-z]`, `[!a-z]` match one byte except `/`.
+//! * `*` and `?` stop at `/`; `**` as a component does not. `[abc]`, `[a-z]`, `[!a-z]` match one
+//!   character, and `\` takes the next one as it is.
 
-use serde::{Deserialize, Serialize};
-use std::fmt;
+use derive_more::Display;
+use fast_glob::glob_match;
+use serde_with::{DeserializeFromStr, SerializeDisplay};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::str::FromStr;
@@ -28,12 +30,9 @@ const PATTERN_BYTES_MAX: usize = 1024;
 /// assert!(glob.matches(Path::new("/srv/data/a/b/x.db")));
 /// assert!(!glob.matches(Path::new("/srv/data/a/b/x.txt")));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Display, PartialEq, Eq, SerializeDisplay, DeserializeFromStr)]
 pub struct Glob {
     text: String,
-    parts: Vec<Part>,
-    whole_path: bool,
 }
 
 /// Why a pattern is refused.
@@ -46,76 +45,18 @@ pub struct GlobError {
     pub reason: &'static str,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
-    Byte(u8),
-    /// `?`: any byte but `/`.
-    One,
-    /// `[...]`: ranges, and whether they are negated.
-    Class(Vec<(u8, u8)>, bool),
-    /// `*`: any bytes but `/`.
-    Many,
-    /// `**`: any bytes.
-    Deep,
-}
-
 impl Glob {
     /// Whether the pattern matches the path.
     pub fn matches(&self, path: &Path) -> bool {
-        let bytes = path.as_os_str().as_bytes();
-        if !self.whole_path {
-            let last = bytes.rsplit(|&b| b == b'/').next().unwrap_or(bytes);
-            return self.matches_bytes(last);
-        }
-        if self.matches_bytes(bytes) {
-            return true;
-        }
-        // A relative pattern may start after any slash.
-        !self.text.starts_with('/')
-            && (0..bytes.len()).any(|at| bytes[at] == b'/' && self.matches_bytes(&bytes[at + 1..]))
-    }
-
-    /// Matches in time O(pattern × text): the set of pattern positions reachable after each byte of
-    /// text.
-    fn matches_bytes(&self, text: &[u8]) -> bool {
-        let mut reach = vec![false; self.parts.len() + 1];
-        reach[0] = true;
-        self.skip_stars(&mut reach);
-        for &byte in text {
-            let mut next = vec![false; self.parts.len() + 1];
-            for (at, part) in self.parts.iter().enumerate().filter(|(at, _)| reach[*at]) {
-                match part {
-                    Part::Many if byte != b'/' => next[at] = true,
-                    Part::Deep => next[at] = true,
-                    part if part.takes(byte) => next[at + 1] = true,
-                    _ => {}
-                }
+        let (text, path) = (self.text.as_str(), path.as_os_str().as_bytes());
+        match text.find('/') {
+            None => glob_match(text, path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)),
+            Some(0) => glob_match(text, path),
+            Some(_) => {
+                // It may start after any slash.
+                let starts = (0..path.len()).filter(|&at| at == 0 || path[at - 1] == b'/');
+                starts.into_iter().any(|at| glob_match(text, &path[at..]))
             }
-            self.skip_stars(&mut next);
-            reach = next;
-        }
-        reach[self.parts.len()]
-    }
-
-    /// A star may match nothing.
-    fn skip_stars(&self, reach: &mut [bool]) {
-        for (at, part) in self.parts.iter().enumerate() {
-            if reach[at] && matches!(part, Part::Many | Part::Deep) {
-                reach[at + 1] = true;
-            }
-        }
-    }
-}
-
-impl Part {
-    fn takes(&self, byte: u8) -> bool {
-        match self {
-            Part::Byte(b) => *b == byte,
-            Part::One => byte != b'/',
-            Part::Class(ranges, negated) => {
-                byte != b'/' && ranges.iter().any(|(low, high)| (*low..=*high).contains(&byte)) != *negated
-            }
-            Part::Many | Part::Deep => false,
         }
     }
 }
@@ -128,68 +69,20 @@ impl FromStr for Glob {
         if text.is_empty() || text.len() > PATTERN_BYTES_MAX {
             return refuse("expected 1 to 1024 bytes");
         }
-        let mut rest = text.as_bytes();
-        let mut parts = Vec::new();
-        while let Some((&byte, tail)) = rest.split_first() {
-            rest = tail;
-            parts.push(match byte {
-                b'?' => Part::One,
-                b'*' if rest.first() == Some(&b'*') => {
-                    rest = &rest[1..];
-                    Part::Deep
-                }
-                b'*' => Part::Many,
-                b'[' => match class(&mut rest) {
-                    Some(part) => part,
-                    None => return refuse("a '[' without a matching ']', or an empty class"),
-                },
-                byte => Part::Byte(byte),
-            });
+        if text.starts_with('!') {
+            return refuse("expected what matches, not '!' before what does not");
         }
-        Ok(Glob { text: text.to_owned(), parts, whole_path: text.contains('/') })
-    }
-}
-
-/// Reads a class after its `[` and moves `rest` behind its `]`.
-fn class(rest: &mut &[u8]) -> Option<Part> {
-    let negated = rest.first() == Some(&b'!');
-    let body = &rest[usize::from(negated)..];
-    // A `]` right at the start stands for itself.
-    let end = 1 + body.get(1..)?.iter().position(|&b| b == b']')?;
-    let (mut inside, after) = (&body[..end], &body[end + 1..]);
-    let mut ranges = Vec::new();
-    while let Some((&low, tail)) = inside.split_first() {
-        match tail {
-            [b'-', high, more @ ..] => {
-                ranges.push((low, *high));
-                inside = more;
-            }
-            _ => {
-                ranges.push((low, low));
-                inside = tail;
-            }
+        // A `]` right at the start of a class stands for itself.
+        let is_open = |class: &str| {
+            !class.trim_start_matches(['!', '^']).get(1..).is_some_and(|rest| rest.contains(']'))
+        };
+        if text.split('[').skip(1).any(is_open) {
+            return refuse("a '[' without a matching ']', or an empty class");
         }
-    }
-    *rest = after;
-    Some(Part::Class(ranges, negated))
-}
-
-impl TryFrom<String> for Glob {
-    type Error = GlobError;
-    fn try_from(text: String) -> Result<Self, GlobError> {
-        text.parse()
-    }
-}
-
-impl From<Glob> for String {
-    fn from(glob: Glob) -> String {
-        glob.text
-    }
-}
-
-impl fmt::Display for Glob {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        if text.matches('{').count() != text.matches('}').count() {
+            return refuse("a '{' without a matching '}'");
+        }
+        Ok(Glob { text: text.to_owned() })
     }
 }
 
@@ -233,8 +126,14 @@ mod tests {
     }
 
     #[test]
+    fn choices_and_characters_as_they_are() {
+        check("*.{db,log}", &["a.db", "/x/a.log"], &["a.txt", "a.{db,log}"]);
+        check(r"a\*b", &["a*b"], &["acb"]);
+    }
+
+    #[test]
     fn broken_patterns_are_refused() {
-        for pattern in ["", "[", "[]", "[!]", "[a", "[!a"] {
+        for pattern in ["", "[", "[]", "[!]", "[a", "[!a", "{a,b", "a}", "!a"] {
             assert!(pattern.parse::<Glob>().is_err(), "{pattern}");
         }
     }

@@ -1,6 +1,7 @@
 //! What a program may say about its blocks: the calls of the papers, as values.
 
 use serde::{Deserialize, Serialize};
+use serde_with::{As, DisplayFromStr};
 use std::path::PathBuf;
 
 use pantler_steward::{FileId, HintError, OwnerId, Steward};
@@ -52,7 +53,7 @@ pub enum Hint {
         /// The priority the policy is for.
         priority: i32,
         /// The policy.
-        #[serde(with = "crate::policy")]
+        #[serde(with = "As::<DisplayFromStr>")]
         policy: PolicyName,
     },
     /// Asks for the policy of a priority.
@@ -186,7 +187,7 @@ pub enum HintAnswer {
     /// The priority asked for.
     Priority(i32),
     /// The policy asked for.
-    Policy(#[serde(with = "crate::policy")] PolicyName),
+    Policy(#[serde(with = "As::<DisplayFromStr>")] PolicyName),
     /// How many blocks got the temporary priority.
     Marked(u64),
     /// How far the list is.

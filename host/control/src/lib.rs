@@ -22,7 +22,6 @@ mod error;
 mod frame;
 mod glob;
 mod hint;
-mod policy;
 mod profile;
 mod revocations;
 mod run;

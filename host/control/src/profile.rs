@@ -16,9 +16,12 @@
 //! Unknown keys and senseless values are errors with line and column.
 
 use pantler_steward::{FileId, HintError, OwnerId, Steward};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_with::de::DeserializeAsWrap;
+use serde_with::{DeserializeFromStr, DisplayFromStr, skip_serializing_none};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::str::FromStr;
 
 use crate::hint::check_priority;
 use crate::{Glob, PolicyName};
@@ -37,27 +40,26 @@ const PROFILE_BYTES_MAX: usize = 64 << 10;
 const RULES_MAX: usize = 256;
 
 /// Hints for one kind of program.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Profile {
     /// One or two sentences for people.
-    #[serde(default)]
     pub description: String,
     /// Names of programs (last component of the executable) the profile is chosen for by itself.
-    #[serde(default)]
     pub programs: Vec<String>,
     /// Replacement policy by priority (C2).
-    #[serde(default, with = "policies")]
+    #[serde(with = "policies")]
     pub policies: BTreeMap<i32, PolicyName>,
     /// What the program reads in which order, so that it can be fetched before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefetch: Option<Prefetch>,
     /// Rules about files, first match wins.
-    #[serde(default, rename = "file")]
+    #[serde(rename = "file")]
     pub files: Vec<FileRule>,
 }
 
 /// What holds for the files that match a pattern.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct FileRule {
@@ -70,7 +72,7 @@ pub struct FileRule {
     #[serde(default)]
     pub done_with: bool,
     /// `sequential`: each of these files is read from start to end once it is opened.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "sequential")]
+    #[serde(default, deserialize_with = "sequential")]
     pub prefetch: Option<Prefetch>,
 }
 
@@ -207,12 +209,7 @@ fn priority<'de, D: Deserializer<'de>>(input: D) -> Result<i32, D::Error> {
 
 /// Policies by priority: a table of text in TOML and JSON.
 pub mod policies {
-    use super::{BTreeMap, Deserialize, Deserializer, PolicyName, PriorityKey};
-    use serde::Serializer;
-
-    /// A policy where serde offers no `with`: as the value of a map.
-    #[derive(Deserialize)]
-    struct PolicyText(#[serde(with = "crate::policy")] PolicyName);
+    use super::*;
 
     type Policies = BTreeMap<i32, PolicyName>;
 
@@ -223,20 +220,20 @@ pub mod policies {
 
     /// For `serde(with)`.
     pub fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Policies, D::Error> {
-        let texts = BTreeMap::<PriorityKey, PolicyText>::deserialize(input)?;
-        Ok(texts.into_iter().map(|(key, policy)| (key.0, policy.0)).collect())
+        type Text = DeserializeAsWrap<PolicyName, DisplayFromStr>;
+        let texts = BTreeMap::<PriorityKey, Text>::deserialize(input)?;
+        Ok(texts.into_iter().map(|(key, policy)| (key.0, policy.into_inner())).collect())
     }
 }
 
 /// A priority as a key: keys are text in TOML and JSON.
-#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
-#[serde(try_from = "String")]
+#[derive(DeserializeFromStr, PartialEq, Eq, PartialOrd, Ord)]
 struct PriorityKey(i32);
 
-impl TryFrom<String> for PriorityKey {
-    type Error = String;
+impl FromStr for PriorityKey {
+    type Err = String;
 
-    fn try_from(text: String) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, String> {
         // Exactly one way to write each number, so that two keys never mean one priority.
         let number: Option<i32> = text.parse().ok().filter(|n: &i32| n.to_string() == text);
         let number = number.ok_or_else(|| format!("priority {text:?}: expected a whole number"))?;

@@ -3,7 +3,6 @@
 //! Why so: docs/decisions/0001-who-hosts-a-body.md.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -120,6 +119,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A listening socket and the thread that serves it. Dropped, it disappears from the file system,
 /// accepts no connection any more, and drops the bodies.
+#[derive(derive_more::Debug)]
+#[debug("Server({path:?})")]
 pub struct Server {
     path: PathBuf,
     host: Arc<Host>,
@@ -168,12 +169,6 @@ impl Drop for Server {
         // Wakes the thread that waits for the next speaker.
         let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
         lock(&self.host.bodies).clear();
-    }
-}
-
-impl fmt::Debug for Server {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
@@ -331,9 +326,6 @@ fn speaker(stream: &UnixStream) -> io::Result<Speaker> {
 /// when missing.
 fn groups(pid: u32, uid: u32) -> Vec<u32> {
     let status = process::read_process(pid, "status").unwrap_or_default();
-    let numbers = |key: &str| -> Vec<u32> {
-        let line = status.lines().find_map(|line| line.strip_prefix(key));
-        line.unwrap_or_default().split_whitespace().filter_map(|word| word.parse().ok()).collect()
-    };
-    if numbers("Uid:").get(1) == Some(&uid) { numbers("Groups:") } else { Vec::new() }
+    let is_same = process::numbers_in(&status, "Uid:").get(1) == Some(&uid);
+    if is_same { process::numbers_in(&status, "Groups:") } else { Vec::new() }
 }

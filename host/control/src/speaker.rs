@@ -1,7 +1,7 @@
 //! The speaker, and the owner that it means.
 
+use derive_more::Display;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::str::FromStr;
 
 use crate::ControlError;
@@ -42,9 +42,7 @@ impl Speaker {
             self.uid
         )))
     }
-}
 
-impl Speaker {
     /// Whether the speaker may grant control to an owner of a body that user `uid` started (L7), as
     /// an error that names the users that may. `is_revoked` says whether the speaker belongs to an
     /// owner that lost control itself.
@@ -66,19 +64,23 @@ impl Speaker {
 }
 
 /// The owner that a hint is about.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Display, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OwnerSelector {
     /// The owner the speaking process belongs to. Programs that speak through an open file mean
     /// this.
+    #[display("the caller")]
     Caller,
     /// The owner of that name (`pantler run --owner-name`, or a run's own name).
+    #[display("owner {_0:?}")]
     Name(String),
     /// The owner this process belongs to.
+    #[display("process {_0}")]
     Pid(u32),
     /// All present and future owners of the speaker's user on this body, until cleared.
     /// What a short-lived command means when it names no owner.
     #[default]
+    #[display("the user's default")]
     UserDefault,
 }
 
@@ -110,17 +112,6 @@ impl FromStr for OwnerSelector {
         }
         check_owner_name(text)?;
         Ok(Self::Name(text.to_owned()))
-    }
-}
-
-impl fmt::Display for OwnerSelector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Caller => f.write_str("the caller"),
-            Self::Name(name) => write!(f, "owner {name:?}"),
-            Self::Pid(pid) => write!(f, "process {pid}"),
-            Self::UserDefault => f.write_str("the user's default"),
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! file.
 
 use serde::{Deserialize, Serialize};
+use serde_with::{As, DisplayFromStr};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -58,7 +59,7 @@ pub struct PriorityStat {
     /// The priority.
     pub priority: i32,
     /// Its policy.
-    #[serde(with = "crate::policy")]
+    #[serde(with = "As::<DisplayFromStr>")]
     pub policy: PolicyName,
     /// Blocks cached at this priority.
     pub blocks: u64,
@@ -194,7 +195,6 @@ pub struct BodyStat {
     /// Sums over all owners.
     pub totals: Counters,
     /// What became of prefetched blocks; `None` where nothing is prefetched.
-    #[serde(default)]
     pub prefetching: Option<PrefetchStat>,
     /// Owners, by name.
     pub owners: Vec<OwnerStat>,
@@ -271,7 +271,7 @@ pub struct FileExplanation {
     /// The file's priority for the speaker's owner (or default).
     pub priority: i32,
     /// The policy of that priority.
-    #[serde(with = "crate::policy")]
+    #[serde(with = "As::<DisplayFromStr>")]
     pub policy: PolicyName,
     /// The last decisions about its blocks, oldest first. Empty when the log is off.
     pub decisions: Vec<DecisionLine>,

@@ -80,19 +80,14 @@ pub fn user_of(process: u32) -> Option<u32> {
 }
 
 fn parse_user(status: &str) -> Option<u32> {
-    let users = parse_users(status);
+    let users = numbers_in(status, "Uid:");
     let (first, rest) = users.split_first()?;
     Some(if rest.iter().all(|user| user == first) { *first } else { 0 })
 }
 
-fn parse_users(status: &str) -> Vec<u32> {
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
-    line.split_whitespace().map_while(|word| word.parse().ok()).collect()
-}
-
 /// The process that a thread id belongs to.
 pub fn process_of(id: u32) -> Option<u32> {
-    status_field(id, "Tgid:")
+    status_numbers(id, "Tgid:").first().copied()
 }
 
 /// Whether a thread of that process has that id.
@@ -102,10 +97,15 @@ pub fn is_thread_of(id: u32, process: u32) -> bool {
     result == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EPERM)
 }
 
-/// A number in the status of a process or thread, by the word before it.
-pub fn status_field(id: u32, field: &str) -> Option<u32> {
-    let status = read_process(id, "status").ok()?;
-    status.lines().find_map(|line| line.strip_prefix(field))?.trim().parse().ok()
+/// The numbers behind a word in the status of a process or thread; none when it is gone.
+pub fn status_numbers(id: u32, word: &str) -> Vec<u32> {
+    numbers_in(&read_process(id, "status").unwrap_or_default(), word)
+}
+
+/// The numbers behind a word such as `Uid:` in the text of a status.
+pub fn numbers_in(status: &str, word: &str) -> Vec<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix(word)).unwrap_or_default();
+    line.split_whitespace().map_while(|number| number.parse().ok()).collect()
 }
 
 /// The name of a process's program, for people to read.
@@ -128,11 +128,6 @@ pub fn descriptor_of(pid: u32, number: i32) -> io::Result<OwnedFd> {
     let process = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
     rustix::process::pidfd_getfd(process.as_fd(), number, rustix::process::PidfdGetfdFlags::empty())
         .map_err(io::Error::from)
-}
-
-/// Every user id that a process runs with.
-pub fn users_of(process: u32) -> Vec<u32> {
-    parse_users(&read_process(process, "status").unwrap_or_default())
 }
 
 /// The memory control group of a process: version 1's own hierarchy, or version 2's only one.
@@ -161,7 +156,7 @@ mod tests {
         assert_eq!((own_group(one, "memory"), own_group(one, "")), (Some("/a/b"), Some("/d")));
         assert_eq!(own_group("nonsense", "memory"), None);
         assert!(cgroup_of(std::process::id()).is_some(), "every process is in one");
-        assert_eq!(users_of(std::process::id())[0], rustix::process::getuid().as_raw());
+        assert_eq!(status_numbers(std::process::id(), "Uid:")[0], rustix::process::getuid().as_raw());
     }
 
     #[test]

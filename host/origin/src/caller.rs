@@ -5,8 +5,6 @@ use std::io;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
-use pantler_kernel::process::read_process;
-
 /// The user that asks for an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
@@ -25,16 +23,6 @@ impl Caller {
     pub fn own() -> Self {
         let (uid, gid) = own_ids();
         Self { uid, gid, groups: own_groups().to_vec(), umask: 0 }
-    }
-
-    /// The supplementary groups of a live process or thread, from `/proc`.
-    ///
-    /// # Errors
-    /// When the process is gone.
-    pub fn groups_of(id: u32) -> io::Result<Vec<u32>> {
-        let status = read_process(id, "status")?;
-        let line = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or("");
-        Ok(line.split_whitespace().filter_map(|group| group.parse().ok()).collect())
     }
 
     /// Takes on the caller's user, groups and mode mask for file operations of this thread, until

@@ -1,36 +1,20 @@
 //! Where an origin is, as it is typed: a directory, or an address of an object store.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+use strum::{Display, EnumString};
 
 /// Where an origin is.
-#[derive(Clone)]
+#[derive(Clone, derive_more::From)]
 #[non_exhaustive]
 pub enum Place {
     /// A directory of this machine.
+    #[from(PathBuf, &Path, &PathBuf, String, &str, &String)]
     Directory(PathBuf),
     /// An object store, and how to deal with it.
     Store(StoreAddress, StoreOptions),
-}
-
-impl<T: AsRef<OsStr> + ?Sized> From<&T> for Place {
-    fn from(path: &T) -> Self {
-        Self::Directory(path.as_ref().into())
-    }
-}
-
-impl From<String> for Place {
-    fn from(path: String) -> Self {
-        Self::Directory(path.into())
-    }
-}
-
-impl From<PathBuf> for Place {
-    fn from(path: PathBuf) -> Self {
-        Self::Directory(path)
-    }
 }
 
 impl Place {
@@ -49,14 +33,17 @@ impl Place {
 }
 
 /// What speaks which protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Display, EnumString, PartialEq, Eq)]
+#[strum(serialize_all = "lowercase")]
 #[non_exhaustive]
 pub enum Scheme {
     /// S3 and what is compatible.
     S3,
     /// Google Cloud Storage.
+    #[strum(to_string = "gs")]
     Gcs,
     /// Azure Blob Storage.
+    #[strum(to_string = "az")]
     Azure,
     /// Any server for HTTP; listing needs WebDAV.
     Http,
@@ -64,19 +51,6 @@ pub enum Scheme {
     Https,
     /// The memory of this process: for tests.
     Memory,
-}
-
-impl Scheme {
-    fn word(self) -> &'static str {
-        match self {
-            Self::S3 => "s3",
-            Self::Gcs => "gs",
-            Self::Azure => "az",
-            Self::Http => "http",
-            Self::Https => "https",
-            Self::Memory => "memory",
-        }
-    }
 }
 
 /// The address of an object store. Never holds a credential.
@@ -114,14 +88,8 @@ impl StoreAddress {
         if scheme.contains('/') {
             return Ok(None);
         }
-        let scheme = match scheme {
-            "s3" => Scheme::S3,
-            "gs" => Scheme::Gcs,
-            "az" => Scheme::Azure,
-            "http" => Scheme::Http,
-            "https" => Scheme::Https,
-            _ => return Err(format!("origin scheme {scheme:?}: {EXPECTED}")),
-        };
+        let known = scheme.parse().ok().filter(|&known| known != Scheme::Memory);
+        let scheme = known.ok_or_else(|| format!("origin scheme {scheme:?}: {EXPECTED}"))?;
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         if bucket.contains('@') {
             return Err("a credential in the address of an origin: every user of this machine can see it; \
@@ -130,7 +98,7 @@ impl StoreAddress {
         }
         if rest.contains(['?', '#']) {
             let bucket = bucket.split(['?', '#']).next().unwrap_or_default();
-            return Err(format!("origin {}://{bucket}: expected nothing after the path", scheme.word()));
+            return Err(format!("origin {scheme}://{bucket}: expected nothing after the path"));
         }
         let is_name = !bucket.is_empty() && !bucket.contains(|c: char| c.is_whitespace() || c.is_control());
         if !is_name {
@@ -149,8 +117,8 @@ impl fmt::Display for StoreAddress {
         let Self { scheme, bucket, prefix } = self;
         match (scheme, prefix.is_empty()) {
             (Scheme::Memory, _) => write!(f, "memory:"),
-            (_, true) => write!(f, "{}://{bucket}", scheme.word()),
-            (_, false) => write!(f, "{}://{bucket}/{prefix}", scheme.word()),
+            (_, true) => write!(f, "{scheme}://{bucket}"),
+            (_, false) => write!(f, "{scheme}://{bucket}/{prefix}"),
         }
     }
 }
@@ -181,15 +149,10 @@ impl Default for StoreOptions {
 
 /// Settings by the names that the tools of each store give them in the environment, such as
 /// `AWS_SECRET_ACCESS_KEY`.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, derive_more::Debug)]
+#[debug("{} settings", settings.len())]
 pub struct Credentials {
     pub(crate) settings: Vec<(String, String)>,
-}
-
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} settings", self.settings.len())
-    }
 }
 
 impl Credentials {

@@ -16,7 +16,6 @@ mod object;
 
 use lru::LruCache;
 use rustix::io::Errno;
-use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,6 +40,8 @@ const READ_BYTES: u32 = 1 << 20;
 const TAG_TICK: Duration = Duration::from_millis(2_020);
 
 /// An object store.
+#[derive(derive_more::Debug)]
+#[debug("Store({name})")]
 pub struct Store {
     objects: Box<dyn Objects>,
     name: String,
@@ -56,12 +57,6 @@ pub struct Store {
     gid: u32,
     /// The errno of the last answer: what goes wrong is logged once.
     last: AtomicI32,
-}
-
-impl fmt::Debug for Store {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Store({})", self.name)
-    }
 }
 
 impl Store {

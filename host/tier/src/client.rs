@@ -43,7 +43,7 @@ use futures_util::future::join_all;
 use redis::{Cmd, RedisResult, Value, cmd};
 
 use crate::wire::ENTRY_BYTES;
-use crate::{Given, Key, News, Place, Put, Retrieve, Seal, Tier, TierError, Wanted};
+use crate::{Given, Key, News, Place, Retrieve, Seal, Tier, TierError, Wanted};
 use connect::{Connected, Kind};
 use engine::Engine;
 use hear::Ears;
@@ -246,12 +246,7 @@ impl RemoteTier {
         let mut command = Cmd::new();
         match (kind, how) {
             (Kind::Pantler { .. }, _) => {
-                let word = match how {
-                    Retrieve::Take => "TAKE",
-                    Retrieve::Keep => "KEEP",
-                    Retrieve::Read => "READ",
-                };
-                command.arg("PANTLER.GET").arg(key).arg(word);
+                command.arg("PANTLER.GET").arg(key).arg(<&str>::from(how));
             }
             (Kind::Redis, Retrieve::Take) if self.owned().remove(&wanted.key) => {
                 command.arg("GETDEL").arg(key);
@@ -269,9 +264,9 @@ impl RemoteTier {
         let mut command = Cmd::new();
         match kind {
             Kind::Pantler { .. } => {
-                let word = if given.why == Put::Demote { "DEMOTE" } else { "KEEP" };
                 let age = u64::try_from(given.age.as_micros()).unwrap_or(u64::MAX);
-                command.arg("PANTLER.SET").arg(given.key.to_string()).arg(sealed).arg(word).arg(age);
+                let why: &str = given.why.into();
+                command.arg("PANTLER.SET").arg(given.key.to_string()).arg(sealed).arg(why).arg(age);
             }
             Kind::Redis => {
                 command.arg("SET").arg(given.key.to_string()).arg(sealed);

@@ -24,7 +24,7 @@ pub const PREFIX: &str = "pantler:";
 const MADE: &str = "1";
 
 /// One version of one file, with the size of its blocks: a hash of 16 bytes, and then the size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, derive_more::Into, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Stem(pub(crate) Version);
 
 impl Stem {
@@ -62,12 +62,6 @@ impl Stem {
     /// The block of that index.
     pub fn block(self, index: u64) -> Key {
         Key { stem: self, index }
-    }
-}
-
-impl From<Stem> for Version {
-    fn from(Stem(version): Stem) -> Self {
-        version
     }
 }
 

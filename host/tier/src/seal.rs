@@ -34,12 +34,13 @@ const NONCE: usize = 24;
 pub const ENVELOPE_BYTES_MAX: usize = HEAD + CHECK + NONCE;
 
 /// How blocks are protected on tiers.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, derive_more::Debug)]
 pub enum Seal {
     /// A checksum.
     #[default]
     Checksum,
     /// Encrypted and authenticated.
+    #[debug("Encrypted")]
     Encrypted(Secret),
 }
 
@@ -56,15 +57,6 @@ impl Secret {
     /// A key for one purpose.
     fn for_purpose(&self, purpose: &str) -> [u8; 32] {
         blake3::derive_key(purpose, &self.0)
-    }
-}
-
-impl std::fmt::Debug for Seal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Checksum => "Checksum",
-            Self::Encrypted(_) => "Encrypted",
-        })
     }
 }
 

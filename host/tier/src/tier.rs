@@ -1,11 +1,13 @@
 //! What a tier is asked, and what it says.
 
 use std::time::Duration;
+use strum::{EnumString, IntoStaticStr};
 
 use crate::{Key, TierError};
 
 /// How a block is retrieved (docs/RULES.md, U2, U5 and U6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, EnumString, IntoStaticStr, PartialEq, Eq)]
+#[strum(serialize_all = "UPPERCASE", ascii_case_insensitive)]
 pub enum Retrieve {
     /// The asker keeps it nearer: it leaves this tier if it is the asker's.
     Take,
@@ -16,7 +18,8 @@ pub enum Retrieve {
 }
 
 /// Why a block is put into a tier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, EnumString, IntoStaticStr, PartialEq, Eq)]
+#[strum(serialize_all = "UPPERCASE", ascii_case_insensitive)]
 pub enum Put {
     /// It was just referenced, and is to be kept here.
     Keep,

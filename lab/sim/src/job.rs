@@ -5,6 +5,8 @@ use pantler_policy::{Spec, SpecError};
 use pantler_steward::{Allocation, PolicyName, Revocation};
 use pantler_trace::perhaps;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+use strum::VariantNames;
 
 use crate::ahead::Ahead;
 use crate::allocation::Sharing;
@@ -40,18 +42,16 @@ pub struct Job {
 }
 
 /// Which trace, and how to read it: the words of the command line.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Source {
     /// A file, or the words of a generator.
     pub trace: String,
     /// Name of the format; guessed without.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
     /// `object` or `block:BYTES`; the format's own without.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
     /// Names of columns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub columns: Option<String>,
 }
 
@@ -68,7 +68,12 @@ impl What {
     /// Whether lookahead can stand beside it: beside policies that see one reference after the
     /// other.
     pub fn may_look_ahead(&self) -> bool {
-        matches!(self, Self::Policy(spec) if !matches!(spec, Spec::Opt | Spec::OptBypass))
+        matches!(self, Self::Policy(_)) && !self.is_offline()
+    }
+
+    /// Whether it must know the next uses of the trace.
+    pub fn is_offline(&self) -> bool {
+        matches!(self, Self::Policy(Spec::Opt | Spec::OptBypass))
     }
 }
 
@@ -93,13 +98,6 @@ pub enum WarmUp {
     Share(f64),
 }
 
-impl What {
-    /// Whether it must know the next uses of the trace.
-    pub fn is_offline(&self) -> bool {
-        matches!(self, Self::Policy(Spec::Opt | Spec::OptBypass))
-    }
-}
-
 impl WarmUp {
     /// In references, of a trace with `requests`.
     pub fn references(self, requests: usize) -> u64 {
@@ -115,57 +113,26 @@ impl WarmUp {
     }
 }
 
-/// A line that is no job of this version.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum JobError {
-    /// Of another kind or version.
-    #[error("kind {kind:?} version {version}: expected {KIND:?} version {JOB_VERSION}")]
-    Version {
-        /// What it says it is.
-        kind: String,
-        /// Its version.
-        version: u32,
-    },
-    /// A field without a valid value.
-    #[error("{field}: {cause}")]
-    Field {
-        /// The field.
-        field: &'static str,
-        /// What is wrong.
-        cause: String,
-    },
-}
-
 /// A job as it is written.
+#[skip_serializing_none]
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Text {
     version: u32,
     kind: String,
     trace: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     format: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     unit: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     columns: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     policy: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     allocation: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     common_policy: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     placeholders: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     revocation: Option<RevocationText>,
     #[serde(default, skip_serializing_if = "Control::is_empty")]
     control: Control,
     size: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     lookahead: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     window: Option<u32>,
     #[serde(default, skip_serializing_if = "WarmUp::is_none")]
     warm_up: WarmUp,
@@ -211,11 +178,12 @@ impl From<Job> for Text {
 }
 
 impl TryFrom<Text> for Job {
-    type Error = JobError;
+    type Error = String;
 
-    fn try_from(text: Text) -> Result<Self, JobError> {
+    fn try_from(text: Text) -> Result<Self, String> {
         if (text.kind.as_str(), text.version) != (KIND, JOB_VERSION) {
-            return Err(JobError::Version { kind: text.kind, version: text.version });
+            let Text { kind, version, .. } = text;
+            return Err(format!("kind {kind:?} version {version}: expected {KIND:?} version {JOB_VERSION}"));
         }
         check(text.size > 0, "size", "expected a positive number of blocks")?;
         check(text.size <= SIZE_MAX, "size", "expected at most 4294967293 blocks")?;
@@ -230,8 +198,8 @@ impl TryFrom<Text> for Job {
     }
 }
 
-fn what(text: &Text) -> Result<What, JobError> {
-    let refuse = |field| move |cause: String| JobError::Field { field, cause };
+fn what(text: &Text) -> Result<What, String> {
+    let refuse = |field| move |cause: String| format!("{field}: {cause}");
     match (&text.policy, &text.allocation) {
         (Some(policy), None) => {
             let spec: Result<Spec, _> = policy.parse();
@@ -248,7 +216,7 @@ fn what(text: &Text) -> Result<What, JobError> {
         (None, Some(name)) => {
             let allocation: Result<Allocation, _> = name.parse();
             let allocation = allocation.map_err(|error| {
-                let near = perhaps(name, Allocation::ALL.iter().map(|allocation| allocation.as_str()));
+                let near = perhaps(name, Allocation::VARIANTS.iter().copied());
                 refuse("allocation")(format!("{error}{near}"))
             })?;
             let common: Result<PolicyName, _> = text.common_policy.as_deref().unwrap_or("lru").parse();
@@ -270,15 +238,13 @@ fn what(text: &Text) -> Result<What, JobError> {
     }
 }
 
-fn ahead(text: &Text, what: &What) -> Result<Option<Ahead>, JobError> {
+fn ahead(text: &Text, what: &What) -> Result<Option<Ahead>, String> {
     let Some(name) = &text.lookahead else {
         check(text.window.is_none(), "window", "expected a lookahead, too")?;
         return Ok(None);
     };
-    let lookahead = name.parse().map_err(|error: pantler_steward::UnknownName| JobError::Field {
-        field: "lookahead",
-        cause: error.to_string(),
-    })?;
+    let unknown = |error: pantler_steward::UnknownName| format!("lookahead: {error}");
+    let lookahead = name.parse().map_err(unknown)?;
     check(what.may_look_ahead(), "lookahead", "expected a policy that needs not know the future")?;
     let window = text.window.unwrap_or(1);
     check(
@@ -289,8 +255,8 @@ fn ahead(text: &Text, what: &What) -> Result<Option<Ahead>, JobError> {
     Ok(Some(Ahead { lookahead, window }))
 }
 
-fn check(holds: bool, field: &'static str, cause: &str) -> Result<(), JobError> {
-    if holds { Ok(()) } else { Err(JobError::Field { field, cause: cause.to_owned() }) }
+fn check(holds: bool, field: &'static str, cause: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(format!("{field}: {cause}")) }
 }
 
 #[cfg(test)]

@@ -2,13 +2,18 @@
 
 use pantler_steward::lists::Prefetched;
 use pantler_trace::Prepared;
-use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use serde_with::skip_serializing_none;
 
 use crate::outcome::Counts;
 
 /// Version of the objects; the same as of all that the command prints.
 pub(crate) const VERSION: u32 = 1;
+
+/// For `serde(serialize_with)`: pairs of a name and a value, in order, are an object in JSON.
+pub(crate) fn by_name<T: Serialize, S: Serializer>(pairs: &[(String, T)], out: S) -> Result<S::Ok, S::Error> {
+    out.collect_map(pairs.iter().map(|(name, value)| (name, value)))
+}
 
 /// What is printed as one line of JSON.
 pub trait Json: Serialize {
@@ -25,15 +30,14 @@ pub trait Json: Serialize {
 impl<T: Serialize> Json for T {}
 
 /// The result of one job. Fields without a value are left out.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Record {
     /// The trace as given.
     pub trace: String,
     /// The policy with its parameters, by its first name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
     /// Or the allocation.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub allocation: Option<String>,
     /// Frames.
     pub size: u32,
@@ -43,16 +47,14 @@ pub struct Record {
     /// Hits by requests; 0 without requests.
     pub hit_ratio: f64,
     /// The same over bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub byte_hit_ratio: Option<f64>,
     /// What lookahead did, where there was one.
     #[serde(flatten)]
     pub ahead: Option<AheadRecord>,
     /// By owner, where the trace knows owners; under an allocation always.
-    #[serde(skip_serializing_if = "ByName::is_empty")]
-    pub owners: ByName<OwnerRecord>,
+    #[serde(serialize_with = "by_name", skip_serializing_if = "Vec::is_empty")]
+    pub owners: Vec<(String, OwnerRecord)>,
     /// Times that an owner of an allocation lost control.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub revocations: Option<u64>,
     /// What is said of the trace.
     #[serde(flatten)]
@@ -66,16 +68,15 @@ pub struct Record {
 }
 
 /// What one owner did.
+#[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OwnerRecord {
     /// References counted, and misses among them.
     #[serde(flatten)]
     pub counts: Counts,
     /// Under an allocation: victims that its manager chose instead of the candidate.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub overrules: Option<u64>,
     /// And of these, those that a later miss proved wrong.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mistakes: Option<u64>,
 }
 
@@ -122,33 +123,6 @@ pub struct About {
     pub warm_up: u64,
     version: u32,
     kind: &'static str,
-}
-
-/// Values by name, in order: an object in JSON.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ByName<T>(pub Vec<(String, T)>);
-
-impl<T> Default for ByName<T> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-impl<T> ByName<T> {
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl<T: Serialize> Serialize for ByName<T> {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        let mut map = out.serialize_map(Some(self.0.len()))?;
-        for (name, value) in &self.0 {
-            map.serialize_entry(name, value)?;
-        }
-        map.end()
-    }
 }
 
 impl About {

@@ -3,7 +3,7 @@
 //! | text | means |
 //! | --- | --- |
 //! | `1000` | 1000 blocks (or objects) |
-//! | `64M` | 64 MiB: K, M, G and T are powers of 1024 |
+//! | `64M` | 64 MiB: bytes as everywhere, `64MiB`, `64MB` and `0.5G` among them |
 //! | `10%` | a share of the footprint (the distinct blocks of the trace), at least one block |
 //! | `A..B` | sixteen sizes from A to B, each the same factor larger than the one before |
 //! | `A..B/N` | the same with N sizes |
@@ -160,12 +160,8 @@ fn size(text: &str) -> Option<Size> {
         let percent: f64 = number.parse().ok().filter(|_| plain(number))?;
         return (percent > 0.0 && percent <= 1e6).then_some(Size::Percent(percent));
     }
-    let suffix = text.chars().next_back()?.to_ascii_uppercase();
-    if let Some(power) = "KMGT".find(suffix) {
-        let number = &text[..text.len() - 1];
-        let bytes: u64 = number.parse().ok().filter(|_| plain(number))?;
-        let bytes = bytes.checked_mul(1 << (10 * (power + 1)));
-        return bytes.filter(|&bytes| bytes > 0).map(Size::Bytes);
+    if text.ends_with(|last: char| last.is_ascii_alphabetic()) {
+        return text.parse().ok().map(|size: pantler_control::Size| Size::Bytes(size.bytes()));
     }
     let blocks: u32 = text.parse().ok().filter(|_| plain(text))?;
     (blocks > 0 && blocks <= SIZE_MAX).then_some(Size::Blocks(blocks))
@@ -185,7 +181,7 @@ mod tests {
     fn each_form() {
         assert_eq!(sizes("1000", FOOTPRINT), [1000]);
         assert_eq!(sizes("64M", FOOTPRINT), [16384]);
-        assert_eq!(sizes("6k", FOOTPRINT), [1]);
+        assert_eq!((sizes("6k", FOOTPRINT), sizes("0.5MiB", FOOTPRINT)), (vec![1], vec![128]));
         assert_eq!(sizes("1%,10%", FOOTPRINT), [9145, 91446]);
         assert_eq!(sizes("0.000001%", FOOTPRINT), [1]);
         assert_eq!(sizes("1..16/5", FOOTPRINT), [1, 2, 4, 8, 16]);

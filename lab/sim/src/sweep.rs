@@ -24,7 +24,7 @@ use crate::engine::simulate;
 use crate::job::{Job, What};
 use crate::offline::next_uses;
 use crate::outcome::{Counts, Outcome};
-use crate::record::{About, AheadRecord, ByName, OwnerRecord, Record};
+use crate::record::{About, AheadRecord, OwnerRecord, Record};
 use crate::size::Footprint;
 use crate::watch::{Stopped, Watch};
 
@@ -177,7 +177,7 @@ impl Loaded {
         let allocation = sharing.allocation.to_string();
         Ok(Record {
             allocation: Some(allocation.clone()),
-            owners: ByName(shared.owners),
+            owners: shared.owners,
             revocations: Some(shared.revocations),
             unknown: shared.unknown,
             ..self.record(job, allocation, shared.total, warm_up)
@@ -190,7 +190,7 @@ impl Loaded {
         Record {
             policy: Some(spec.to_string()),
             byte_hit_ratio: outcome.bytes.map(|bytes| bytes.hit_ratio()),
-            owners: ByName(self.trace.owner_names().iter().cloned().zip(counts).collect()),
+            owners: self.trace.owner_names().iter().cloned().zip(counts).collect(),
             ..self.record(job, spec.to_string(), outcome.total, warm_up)
         }
     }
@@ -205,7 +205,7 @@ impl Loaded {
             hit_ratio: counts.hit_ratio(),
             byte_hit_ratio: None,
             ahead: None,
-            owners: ByName::default(),
+            owners: Vec::new(),
             revocations: None,
             about: About::new("sim", &self.trace, warm_up),
             shown,

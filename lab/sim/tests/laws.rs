@@ -193,7 +193,7 @@ fn the_curve_knows_owners_and_sizes() {
         for job in &jobs {
             assert!(many.is_on_curve(job) && !one.is_on_curve(job));
             let records = [&many, &one].map(|loaded| loaded.run(job, &Watch::default()).unwrap());
-            assert_eq!(records[0].owners.0.len(), 3);
+            assert_eq!(records[0].owners.len(), 3);
             assert!(records[0].byte_hit_ratio.is_some_and(|ratio| ratio != records[0].hit_ratio));
             assert_eq!(records[0].to_json(), records[1].to_json(), "{} frames", job.size);
         }

@@ -1,29 +1,24 @@
 //! What can go wrong with a trace. Every message names the place, the value and the remedy.
 
+use derive_more::Display;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
 /// Where something is in the content of a trace, after decompression.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Display, PartialEq, Eq)]
 pub enum Place {
     /// Number of a line, from 1.
+    #[display("line {_0}")]
     Line(u64),
     /// Offset of a byte, from 0.
+    #[display("byte {_0}")]
     Byte(u64),
 }
 
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Place::Line(line) => write!(f, "line {line}"),
-            Place::Byte(byte) => write!(f, "byte {byte}"),
-        }
-    }
-}
-
 /// What is wrong with one line or record.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Display, PartialEq, Eq)]
+#[display("{value:?}: expected {expected}")]
 pub struct Bad {
     /// The value, as it stands there; shortened.
     pub value: String,
@@ -49,12 +44,6 @@ impl Bad {
     /// A number that is not what was expected.
     pub fn number(value: impl fmt::Display, expected: &'static str) -> Bad {
         Bad { value: value.to_string(), expected }
-    }
-}
-
-impl fmt::Display for Bad {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: expected {}", self.value, self.expected)
     }
 }
 

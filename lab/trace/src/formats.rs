@@ -16,7 +16,7 @@ pub mod oracle_general;
 pub mod text;
 pub mod vscsi;
 
-use std::fmt;
+use derive_more::Display;
 use std::str::FromStr;
 
 use crate::error::Bad;
@@ -36,7 +36,8 @@ pub const OBJECTS_MAX: u32 = 1 << 21;
 /// assert_eq!("oracle-general".parse::<Format>().unwrap(), Format::OracleGeneral);
 /// assert_eq!(Format::Lirs.to_string(), "lirs");
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Display, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[display("{}", self.as_str())]
 #[non_exhaustive]
 pub enum Format {
     /// One block number per line.
@@ -105,12 +106,6 @@ impl Format {
 
     fn entry(self) -> &'static (Format, &'static str, &'static str) {
         FORMATS.iter().find(|entry| entry.0 == self).expect("every format is in the table")
-    }
-}
-
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
     }
 }
 

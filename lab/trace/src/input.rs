@@ -228,7 +228,7 @@ impl Input {
             None => TraceError::Io { action: "read", path, source },
             Some(compression) => TraceError::Damaged {
                 path,
-                compression: compression.as_str(),
+                compression: compression.into(),
                 byte: self.content_bytes,
                 source,
             },

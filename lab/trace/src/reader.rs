@@ -104,7 +104,7 @@ impl Reader {
 
     /// How the file is compressed.
     pub fn compression(&self) -> Option<&'static str> {
-        self.input.compression().map(crate::input::Compression::as_str)
+        self.input.compression().map(<&str>::from)
     }
 
     /// Whether requests are ranges of bytes. Known once the first batch was read.

@@ -1,6 +1,6 @@
 //! The unit of a simulation: one reference is an object, or a block of a given size.
 
-use std::fmt;
+use derive_more::Display;
 use std::str::FromStr;
 
 use crate::TraceError;
@@ -13,13 +13,15 @@ use crate::TraceError;
 /// assert_eq!("block:4K".parse::<Unit>().unwrap(), Unit::Block(4096));
 /// assert_eq!(Unit::Block(4096).to_string(), "block:4096");
 /// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, Display, PartialEq, Eq, Hash)]
 pub enum Unit {
     /// Each key is one object, whatever its size: one reference per key.
     #[default]
+    #[display("object")]
     Object,
     /// Blocks of this number of bytes, a power of two: one reference for each block that a
     /// request's bytes touch.
+    #[display("block:{_0}")]
     Block(u32),
 }
 
@@ -55,15 +57,6 @@ impl FromStr for Unit {
         let allowed =
             |bytes: &u32| bytes.is_power_of_two() && (BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(bytes);
         bytes.filter(allowed).map(Unit::Block).ok_or_else(refuse)
-    }
-}
-
-impl fmt::Display for Unit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Unit::Object => f.write_str("object"),
-            Unit::Block(bytes) => write!(f, "block:{bytes}"),
-        }
     }
 }
 

@@ -3,13 +3,14 @@
 //! answers.
 
 use bytes::Bytes;
+use std::str::FromStr;
 
 use crate::listing;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::store::LOOKED_MAX;
-use pantler_tier::Retrieve;
 use pantler_tier::wire::{LISTED_MAX, Protocol, Reply, WORD_BYTES_MAX};
+use pantler_tier::{Put, Retrieve};
 
 /// Longest name of a client.
 const NAME_BYTES_MAX: usize = 128;
@@ -102,13 +103,8 @@ pub(crate) fn execute(
     }
 }
 
-fn how_of(word: &[u8]) -> Option<Retrieve> {
-    match word.to_ascii_uppercase().as_slice() {
-        b"TAKE" => Some(Retrieve::Take),
-        b"KEEP" => Some(Retrieve::Keep),
-        b"READ" => Some(Retrieve::Read),
-        _ => None,
-    }
+fn parsed<T: FromStr>(word: &[u8]) -> Option<T> {
+    std::str::from_utf8(word).ok()?.parse().ok()
 }
 
 fn unknown(words: &Words<'_>) -> Reply {
@@ -143,7 +139,7 @@ fn store(
 /// `PANTLER.GET key TAKE|KEEP|READ`
 fn retrieve(session: &Session, shared: &mut Shared, words: &Words<'_>) -> Reply {
     let (key, owner) = (words[1], session.owner);
-    match how_of(words[2]) {
+    match parsed(words[2]) {
         Some(Retrieve::Take) => found(shared.store.take(key, owner)),
         Some(Retrieve::Keep) => {
             let now = shared.now();
@@ -156,15 +152,11 @@ fn retrieve(session: &Session, shared: &mut Shared, words: &Words<'_>) -> Reply 
 
 /// `PANTLER.SET key value KEEP|DEMOTE age-in-microseconds`
 fn put(session: &Session, shared: &mut Shared, words: &Words<'_>, taken: Option<Taken>) -> Reply {
-    let demoted = match words[3].to_ascii_uppercase().as_slice() {
-        b"KEEP" => false,
-        b"DEMOTE" => true,
-        _ => return syntax(),
+    let (Some(why), Some(age_us)) = (parsed::<Put>(words[3]), parsed::<u64>(words[4])) else {
+        return syntax();
     };
-    let age = std::str::from_utf8(words[4]).ok().and_then(|age| age.parse::<u64>().ok());
-    let Some(age_us) = age else { return syntax() };
     let time = shared.now().saturating_sub(age_us.saturating_mul(1000));
-    store(session, shared, words, taken, (time, demoted))
+    store(session, shared, words, taken, (time, why == Put::Demote))
 }
 
 /// `PANTLER.JOIN name`

@@ -146,7 +146,7 @@ impl Rival {
         match self {
             Rival::Nginx { aio: true } => "nginx, aio threads".to_owned(),
             Rival::Nginx { aio: false } => "nginx, sendfile".to_owned(),
-            Rival::Own(order) => order.as_str().to_owned(),
+            Rival::Own(order) => <&str>::from(order).to_owned(),
         }
     }
 }
@@ -294,7 +294,7 @@ impl Bench {
         match rival {
             Rival::Own(order) => {
                 let root = root.display().to_string();
-                command.arg(&self.own).args(["serve", &root, order.as_str(), &threads.to_string()]);
+                command.arg(&self.own).args(["serve", &root, order.into(), &threads.to_string()]);
                 let mut child = command.spawn()?;
                 let mut line = String::new();
                 BufReader::new(child.stdout.take().context("piped")?).read_line(&mut line)?;

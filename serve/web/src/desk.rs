@@ -116,6 +116,8 @@ struct State {
 }
 
 /// See the head of this file.
+#[derive(derive_more::Debug)]
+#[debug("Desk({knower:?})")]
 pub(crate) struct Desk {
     state: Mutex<State>,
     /// Rings when there is a read for a reader, or the desk closes.
@@ -126,12 +128,6 @@ pub(crate) struct Desk {
     pub(crate) buffers: Arc<Buffers>,
     /// What is counted.
     pub(crate) metrics: Arc<Metrics>,
-}
-
-impl std::fmt::Debug for Desk {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Desk").field("knower", &self.knower).finish_non_exhaustive()
-    }
 }
 
 /// Requests to notify, and of what, once the lock is free.

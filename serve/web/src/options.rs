@@ -2,11 +2,12 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 /// In which order requests are served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = expected)]
 pub enum Order {
     /// As they come.
     Fifo,
@@ -18,23 +19,10 @@ pub enum Order {
 impl Order {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::Fifo, Self::Truth];
-
-    /// As typed.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Fifo => "fifo",
-            Self::Truth => "truth",
-        }
-    }
 }
 
-impl FromStr for Order {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|order| order.as_str() == text);
-        found.ok_or_else(|| format!("expected {}", Self::ALL.map(Self::as_str).join(", ")))
-    }
+fn expected(_: &str) -> String {
+    format!("expected {}", Order::VARIANTS.join(", "))
 }
 
 /// Limits of one client, and of all.

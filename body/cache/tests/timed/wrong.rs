@@ -27,8 +27,8 @@ fn lists_cost_little() {
         for lists in [Lists::Shuffled, Lists::Foreign, Lists::Endless, Lists::Unread] {
             let played = beside(names, lists);
             let of = |at: usize| percent(played.ended_ns[at], none.ended_ns[at]);
-            println!("{names:<12} {:<9} {:>+6.2}% {:>+6.2}%", lists.as_str(), of(0), of(1));
-            assert!(of(0) <= 5.0 && of(1) <= 2.0, "{names}, {}: {} and {}", lists.as_str(), of(0), of(1));
+            println!("{names:<12} {:<9} {:>+6.2}% {:>+6.2}%", lists, of(0), of(1));
+            assert!(of(0) <= 5.0 && of(1) <= 2.0, "{names}, {}: {} and {}", lists, of(0), of(1));
         }
     }
 }

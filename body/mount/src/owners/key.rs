@@ -2,7 +2,7 @@
 //! them.
 
 use pantler_kernel::group::mounts::has_folder;
-use pantler_kernel::process::{cgroup_of, users_of};
+use pantler_kernel::process::{cgroup_of, status_numbers};
 use pantler_steward::OwnerId;
 
 /// What makes an owner.
@@ -28,7 +28,7 @@ impl Key {
     fn holds(&self, process: u32) -> bool {
         match self {
             Self::Cgroup(path) => cgroup_of(process).as_ref() == Some(path),
-            Self::User(uid) => users_of(process).contains(uid),
+            Self::User(uid) => status_numbers(process, "Uid:").contains(uid),
             _ => false,
         }
     }

@@ -9,7 +9,7 @@ use pantler_steward::OwnerId;
 use super::key::Key;
 use crate::descent::{Descent, Fallen, answers};
 use crate::descriptors::Charge;
-use pantler_kernel::process::{ANCESTORS_MAX, command_of, status_field};
+use pantler_kernel::process::{ANCESTORS_MAX, command_of, status_numbers};
 
 /// Owners of ended runs that are kept for each user, to be continued by name.
 const KEPT_MAX: usize = 64;
@@ -172,7 +172,7 @@ impl Registry {
             if let Some(run) = self.runs.iter().rev().find(|run| run.leader == at && run.may_hold(uid)) {
                 return Some(run.owner);
             }
-            at = status_field(at, "PPid:")?;
+            at = *status_numbers(at, "PPid:").first()?;
             if at == 0 {
                 return None;
             }

@@ -1,7 +1,6 @@
 //! What placement speaks of: tiers, their sizes, retrievals, and the steps that follow a reference.
 
 use alloc::vec::Vec;
-use core::fmt;
 
 use pantler_policy::Handle;
 
@@ -98,28 +97,19 @@ impl Sizes {
 }
 
 /// Why sizes make no hierarchy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SizesError {
     /// That many tiers.
+    #[error("{0} tiers, where 1 to {TIERS_MAX} make a hierarchy")]
     Tiers(usize),
     /// This tier has no frame.
+    #[error("tier {} has no frame; leave it out", .0.0)]
     NoFrames(Tier),
     /// That many frames.
+    #[error("{0} frames, more than {FRAMES_TOTAL_MAX}")]
     Frames(u64),
 }
-
-impl fmt::Display for SizesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tiers(tiers) => write!(f, "{tiers} tiers, where 1 to {TIERS_MAX} make a hierarchy"),
-            Self::NoFrames(tier) => write!(f, "tier {} has no frame; leave it out", tier.0),
-            Self::Frames(frames) => write!(f, "{frames} frames, more than {FRAMES_TOTAL_MAX}"),
-        }
-    }
-}
-
-impl core::error::Error for SizesError {}
 
 /// Rule U2: a block is read from one tier, and kept in one; both may be `out`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -49,19 +49,15 @@ pub(super) struct Client {
 }
 
 /// What can go wrong with a request.
+#[derive(derive_more::From)]
 enum Fault {
+    #[from]
     Store(object_store::Error),
     /// The object is another by now.
     Changed,
     /// The answer does not fit the question.
     Odd(&'static str),
     Late,
-}
-
-impl From<object_store::Error> for Fault {
-    fn from(error: object_store::Error) -> Self {
-        Self::Store(error)
-    }
 }
 
 impl Client {
@@ -425,8 +421,8 @@ fn build(address: &StoreAddress, options: &StoreOptions, left_out: &Arc<LeftOut>
             Ok((Arc::new(store), format!("{account} {endpoint}"), is_known))
         }
         Scheme::Http | Scheme::Https => {
-            let word = if address.scheme == Scheme::Http { "http" } else { "https" };
-            let mut builder = HttpBuilder::new().with_url(format!("{word}://{bucket}")).with_retry(retry);
+            let url = format!("{}://{bucket}", address.scheme);
+            let mut builder = HttpBuilder::new().with_url(url).with_retry(retry);
             if let Some(headers) = authorization(&options.credentials)? {
                 let options = object_store::ClientOptions::new().with_default_headers(headers);
                 builder = builder.with_client_options(options);

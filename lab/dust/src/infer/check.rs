@@ -182,9 +182,7 @@ impl Check {
             too_alike,
         })
     }
-}
 
-impl Check {
     /// Whether nothing is too surprising. Up to `slack` of the accesses may contradict it.
     pub fn passes(&self, draws: bool, slack: f64) -> bool {
         let accesses = f64::from(self.consensus + self.contested);

@@ -18,7 +18,6 @@
 //! Difference from the paper: its second and third file system take the list for what to fetch
 //! only. Here the list always names victims, too (P6), so that these two are better than theirs.
 
-use std::fmt;
 use std::str::FromStr;
 
 use pantler_steward::Allocation;
@@ -26,7 +25,8 @@ use pantler_steward::lists::Prefetching;
 use pantler_steward::scheduling::{Order, PaceOptions, SchedulerOptions};
 
 /// One of the six.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, derive_more::Display, PartialEq, Eq, Hash)]
+#[display("{name}")]
 pub struct Configuration {
     name: &'static str,
     /// Hints of owners about their blocks are obeyed.
@@ -73,12 +73,6 @@ impl Configuration {
         let pace = PaceOptions::fixed(self.prefetching().batch, 1);
         let order = if self.scheduling { Order::Position } else { Order::Arrival };
         SchedulerOptions { order, pace, ..SchedulerOptions::default() }
-    }
-}
-
-impl fmt::Display for Configuration {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name)
     }
 }
 

@@ -1,16 +1,16 @@
 //! What processes say of their future: the truth, nothing, or something wrong.
 
-use std::str::FromStr;
-
 use pantler_steward::lists::Chunk;
 use pantler_trace::generate::Permutation;
+use strum::{Display, EnumString, VariantNames};
 
 use super::program::Step;
 use super::scene::Scene;
 use crate::hint::Hint;
 
 /// What becomes of the lists of a program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, Display, EnumString, VariantNames, PartialEq, Eq, Hash)]
+#[strum(serialize_all = "lowercase")]
 pub enum Lists {
     /// They are given as the program has them.
     #[default]
@@ -26,32 +26,6 @@ pub enum Lists {
     Endless,
     /// As many blocks of files that are never read.
     Unread,
-}
-
-impl Lists {
-    /// All of them, in the order in which help texts list them.
-    pub const ALL: [Self; 6] =
-        [Self::Exact, Self::None, Self::Shuffled, Self::Foreign, Self::Endless, Self::Unread];
-
-    /// The name as typed.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::None => "none",
-            Self::Shuffled => "shuffled",
-            Self::Foreign => "foreign",
-            Self::Endless => "endless",
-            Self::Unread => "unread",
-        }
-    }
-}
-
-impl FromStr for Lists {
-    type Err = ();
-
-    fn from_str(name: &str) -> Result<Self, ()> {
-        Self::ALL.into_iter().find(|lists| lists.as_str() == name).ok_or(())
-    }
 }
 
 impl Scene {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::machine::MachineOptions;
 use super::outcome::{ProcessOutcome, ProcessesOutcome};
 use super::scene::Scene;
-use crate::record::{ByName, LookedRecord, VERSION};
+use crate::record::{LookedRecord, VERSION, by_name};
 
 /// One scene under one configuration. Times are nanoseconds of virtual time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -41,7 +41,8 @@ pub struct ProcessesRecord {
     /// The same for lookahead.
     pub looked_ahead: LookedRecord,
     /// By process.
-    pub processes: ByName<ProcessOutcome>,
+    #[serde(serialize_with = "by_name")]
+    pub processes: Vec<(String, ProcessOutcome)>,
     /// What ran, as given.
     pub scene: String,
     /// Different blocks that the processes reference.
@@ -82,7 +83,7 @@ impl ProcessesRecord {
             used_late: found.used_late,
             wasted: found.wasted,
             looked_ahead: outcome.looked.into(),
-            processes: ByName(processes.collect()),
+            processes: processes.collect(),
             scene: scene.to_owned(),
             footprint: ran.footprint(),
             disk: disk.to_owned(),

@@ -53,11 +53,11 @@ fn lines(records: &[ProcessesRecord]) -> Vec<Vec<String>> {
         let prefetched = [record.prefetched, record.used, record.used_late, record.wasted];
         line.extend(prefetched.map(grouped));
         lines.push(line);
-        if record.processes.0.len() < 2 {
+        if record.processes.len() < 2 {
             continue;
         }
-        for (at, (name, process)) in record.processes.0.iter().enumerate() {
-            let before = records[0].processes.0[at].1.elapsed_ns;
+        for (at, (name, process)) in record.processes.iter().enumerate() {
+            let before = records[0].processes[at].1.elapsed_ns;
             lines.push(vec![
                 name.clone(),
                 seconds(process.elapsed_ns),

@@ -16,7 +16,7 @@ pub fn csv(records: &[Record]) -> String {
         let (policy, allocation) = if record.policy.is_some() { (shown.as_str(), "") } else { ("", &*shown) };
         let start = format!("{},{policy},{allocation},{}", field(&record.trace), record.size);
         text += &format!("{start},,{},{},,\n", counts(&record.counts), optional(record.byte_hit_ratio));
-        for (name, owner) in &record.owners.0 {
+        for (name, owner) in &record.owners {
             let (overrules, mistakes) = (optional(owner.overrules), optional(owner.mistakes));
             text += &format!("{start},{},{},,{overrules},{mistakes}\n", field(name), counts(&owner.counts));
         }

@@ -92,12 +92,12 @@ fn ratios(records: &[&Record]) -> Vec<Vec<String>> {
 
 /// Hit ratios of owners: a row per policy and size, a column per owner.
 fn owners_of_policies(records: &[&Record]) -> String {
-    let Some(first) = records.iter().find(|record| record.owners.0.len() > 1) else { return String::new() };
+    let Some(first) = records.iter().find(|record| record.owners.len() > 1) else { return String::new() };
     let mut lines = vec![vec!["size".to_owned(), "policy".to_owned()]];
-    lines[0].extend(first.owners.0.iter().map(|(name, _)| name.clone()));
+    lines[0].extend(first.owners.iter().map(|(name, _)| name.clone()));
     for record in records {
         let mut line = vec![grouped(record.size.into()), record.shown.clone()];
-        line.extend(record.owners.0.iter().map(|(_, owner)| percent(owner.counts.hit_ratio())));
+        line.extend(record.owners.iter().map(|(_, owner)| percent(owner.counts.hit_ratio())));
         lines.push(line);
     }
     format!("by owner\n{}", aligned(&lines))
@@ -108,7 +108,7 @@ fn sharers(records: &[&Record]) -> Vec<Vec<String>> {
     let names = ["size", "allocation", "owner", "requests", "misses", "hits", "overrules", "mistakes"];
     let mut lines = vec![names.map(str::to_owned).to_vec()];
     for record in records {
-        for (name, owner) in &record.owners.0 {
+        for (name, owner) in &record.owners {
             lines.push(vec![
                 grouped(record.size.into()),
                 record.shown.clone(),

@@ -100,7 +100,8 @@ pub fn run_tiers(trace: &Prepared, job: &TiersJob) -> Result<Ran, ProtocolError>
     let makers = job.clients.makers(trace);
     let maker = |at: usize| Client(makers.as_ref().map_or(0, |makers| makers[at]));
     let references = trace.requests().iter().enumerate().map(|(at, &block)| (maker(at), block));
-    Ok(drive(&mut *protocol, references, warm_up, job.sizes.out()).into())
+    let tally = drive(&mut *protocol, references, warm_up, job.sizes.out());
+    Ok(Ran { tally, ..Ran::default() })
 }
 
 /// Runs all jobs on `threads` threads; results in the order of the jobs.

@@ -46,12 +46,6 @@ pub struct Ran {
     pub unknown: Vec<String>,
 }
 
-impl From<Tally> for Ran {
-    fn from(tally: Tally) -> Self {
-        Self { tally, ..Self::default() }
-    }
-}
-
 impl Tally {
     /// Counts one reference and what followed from it. `out` is one past the last tier.
     #[inline]

@@ -29,7 +29,7 @@ fn wrong_lists_cost_little() {
             let outcome = beside(names, lists);
             let of = |at: usize| percent(outcome.processes[at].elapsed_ns, none.processes[at].elapsed_ns);
             let discarded = outcome.processes[0].lists_discarded;
-            println!("{names:<12} {:<9} {:>+6.2}% {:>+6.2}% {discarded}", lists.as_str(), of(0), of(1));
+            println!("{names:<12} {:<9} {:>+6.2}% {:>+6.2}% {discarded}", lists, of(0), of(1));
             worst = (worst.0.max(of(0)), worst.1.max(of(1)));
         }
     }

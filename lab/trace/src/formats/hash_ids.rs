@@ -19,7 +19,6 @@ pub struct HashIds;
 
 #[derive(Deserialize)]
 struct Line {
-    #[serde(default)]
     timestamp: Option<f64>,
     hash_ids: Vec<u64>,
 }

@@ -9,6 +9,7 @@ use flate2::bufread::MultiGzDecoder;
 use lzma_rust2::{Action, Status, XzStream};
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+use strum::IntoStaticStr;
 
 /// Bytes that tell a compression.
 pub const MAGIC_BYTES: usize = 6;
@@ -16,7 +17,8 @@ pub const MAGIC_BYTES: usize = 6;
 const XZ_MEMORY_KIB: u32 = 256 << 10;
 
 /// How a trace is compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Compression {
     /// `.gz`
     Gzip,
@@ -35,15 +37,6 @@ impl Compression {
             (&[0xfd, b'7', b'z', b'X', b'Z', 0], Compression::Xz),
         ];
         known.into_iter().find(|(first, _)| magic.starts_with(first)).map(|(_, compression)| compression)
-    }
-
-    /// Its name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Compression::Gzip => "gzip",
-            Compression::Zstd => "zstd",
-            Compression::Xz => "xz",
-        }
     }
 
     /// The content of a compressed stream.
