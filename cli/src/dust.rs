@@ -15,10 +15,10 @@ use signal_hook::flag;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use crate::failure::Usage;
 use crate::output;
-use progress::Progress;
 
 /// What stands where nothing was asked for.
 const TARGETS: &str = "\
@@ -123,8 +123,8 @@ fn asked(words: &Dust, target: &str, stop: &Stop) -> Result<Report> {
     let (name, mut target) = targets::open(words, target, stop)?;
     let mut options = expectations(&name);
     options.seed = words.seed();
-    let progress = Progress::new();
-    let mut watch = |inquiry: &Inquiry, script: &Script| progress.step(inquiry, script);
+    let start = Instant::now();
+    let mut watch = |inquiry: &Inquiry, script: &Script| progress::tell(start, inquiry, script);
     let inquiry = investigate_watching(Inquiry::new(options), target.as_mut(), stop, &mut watch)
         .map_err(targets::refused)?;
     let block_bytes = target.block_bytes();

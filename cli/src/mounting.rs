@@ -231,7 +231,7 @@ impl Tiers {
             places: self.places.iter().map(sized).collect::<Result<_, _>>()?,
             timeout: Duration::from_millis(self.timeout_ms.max(1).into()),
             missing: if self.missing == "without" { TierMissing::Without } else { TierMissing::Fail },
-            password: read_secret(self.passwords.of_all(), PASSWORD).map_err(refused)?,
+            password: read_secret(self.passwords.all.as_deref(), PASSWORD).map_err(refused)?,
             passwords: self.passwords.each.iter().map(read).collect::<Result<_, _>>()?,
             authority: self.authority.clone(),
             origin_name: self.origin_name.clone(),

@@ -5,7 +5,7 @@ use anyhow::Result;
 use pantler_control::ControlError;
 use pantler_tier::{Place, TierError};
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Where a password comes from without a file.
 pub const PASSWORD: &str = "PANTLER_TIER_PASSWORD";
@@ -15,7 +15,7 @@ pub const PASSWORD: &str = "PANTLER_TIER_PASSWORD";
 #[serde(deny_unknown_fields, default)]
 pub struct PasswordFiles {
     /// For servers that none of the others is for.
-    all: Option<PathBuf>,
+    pub all: Option<PathBuf>,
     /// For one server each.
     pub each: Vec<(Server, PathBuf)>,
 }
@@ -71,11 +71,6 @@ impl PasswordFiles {
         self.each.iter().filter(|(server, _)| tier.is_at(server))
     }
 
-    /// The file for all servers that have none of their own.
-    pub fn of_all(&self) -> Option<&Path> {
-        self.all.as_deref()
-    }
-
     /// Whether a tier has a password that is not of the environment.
     pub fn know(&self, tier: &Place) -> bool {
         self.all.is_some() || self.of(tier).next().is_some()
@@ -94,6 +89,7 @@ pub fn refused(error: TierError) -> ControlError {
 mod tests {
     use super::*;
     use pantler_tier::TierSpec;
+    use std::path::Path;
 
     fn files(words: &[&str]) -> Result<PasswordFiles> {
         PasswordFiles::new(&words.iter().map(PathBuf::from).collect::<Vec<_>>())
@@ -106,7 +102,7 @@ mod tests {
     #[test]
     fn each_server_has_its_own_and_the_others_that_of_all() {
         let files = files(&["/all", "a:1=/one", "[::1]:2=/t=wo"]).unwrap();
-        assert_eq!(files.of_all(), Some(Path::new("/all")));
+        assert_eq!(files.all.as_deref(), Some(Path::new("/all")));
         let of = |server: (&str, u16)| {
             let found = files.each.iter().find(|((host, port), _)| (host.as_str(), *port) == server);
             found.map(|(_, file)| file.as_path())

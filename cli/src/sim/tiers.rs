@@ -7,7 +7,7 @@ use pantler_sim::tiers::{
     Clients, LocalityRecord, TiersJob, TiersRecord, localities, locality_table, run_all_tiers, tiers_table,
 };
 use pantler_sim::tiers::{Measure, PROTOCOLS, ProtocolError, ProtocolSpec, Times};
-use pantler_sim::{Footprint, Json, Sharing, Sizes, WarmUp};
+use pantler_sim::{Footprint, Json, Sharing, Sizes};
 use pantler_steward::PolicyName;
 use pantler_steward::placement;
 use std::num::{NonZeroU16, NonZeroUsize};
@@ -120,7 +120,7 @@ fn tiers(words: &TiersWords) -> Result<u8> {
     }
     let protocols = protocols(&words.protocol)?;
     let clients = clients(&words.clients, words.seed)?;
-    let warm_up = words.warm_up.as_deref().map(warm_up).transpose()?.unwrap_or_default();
+    let warm_up = words.warm_up.as_deref().map(values::warm_up).transpose()?.unwrap_or_default();
     let some = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let threads = words.threads.unwrap_or_else(some).get();
     if words.traces.is_empty() {
@@ -223,14 +223,6 @@ fn clients(text: &str, seed: u64) -> Result<Clients, Usage> {
     }
 }
 
-/// As of other runs; a fraction is a share, too.
-fn warm_up(text: &str) -> Result<WarmUp, Usage> {
-    match text.parse::<f64>() {
-        Ok(share) if text.contains('.') && (0.0..=1.0).contains(&share) => Ok(WarmUp::Share(share)),
-        _ => values::warm_up(text),
-    }
-}
-
 /// Sizes of one hierarchy. Unlike sizes of a sweep, equal ones stay apart.
 fn hierarchy(text: &str, footprint: Footprint) -> Result<placement::Sizes, Usage> {
     let mut frames = Vec::new();
@@ -267,8 +259,5 @@ mod tests {
         let said = |error: Usage| error.0;
         assert!(said(protocols("ulcc").unwrap_err()).contains("did you mean \"ulc\"?"));
         assert!(said(clients("0", 1).unwrap_err()).starts_with("clients \"0\""));
-        assert_eq!(warm_up("0.1").unwrap(), WarmUp::Share(0.1));
-        assert_eq!(warm_up("10").unwrap(), WarmUp::Count(10));
-        assert!(warm_up("1.5").is_err());
     }
 }
