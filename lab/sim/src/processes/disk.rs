@@ -44,19 +44,11 @@ pub enum DiskModel {
 
 /// Disks by name, and what they are: docs/decisions/0115-disks-and-times-by-name.md.
 pub const DISKS: [(&str, &str, DiskModel); 5] = [
-    (
-        "rz56",
-        "the ACFS paper's first disk, 8 KB blocks",
-        DiskModel::arm(81_176, 16_000_000, 8_300_000, 4_370_000),
-    ),
+    ("rz56", "the ACFS paper's first, 8 KB blocks", DiskModel::arm(81_176, 16_000_000, 8_300_000, 4_370_000)),
     ("rz26", "its second", DiskModel::arm(128_174, 10_500_000, 5_540_000, 2_480_000)),
     ("hdd", "a hard disk of today, 64 KB blocks", DiskModel::arm(61_035_156, 8_500_000, 4_170_000, 330_000)),
     ("ssd", "a flash disk: 32 reads at once", DiskModel::Fixed { latency_ns: 100_000, parallel: 32 }),
-    (
-        "figure-1",
-        "that of the paper's figure 1: 4 ms for each read",
-        DiskModel::Fixed { latency_ns: 4_000_000, parallel: 1 },
-    ),
+    ("figure-1", "of the paper's figure 1", DiskModel::Fixed { latency_ns: 4_000_000, parallel: 1 }),
 ];
 
 impl DiskModel {
