@@ -2,7 +2,7 @@
 //! and to the run itself, if it is steered, before it starts.
 //!
 //! Names are found and files are opened with the rights of the user the program runs as; a body
-//! gets the open file, and never a name or a pattern.
+//! gets the open file, and never a name.
 
 use anyhow::Result;
 use pantler_control::client::Client;
@@ -20,8 +20,6 @@ use crate::identity::Identity;
 const NAMES_BYTES_MAX: u64 = 16 << 20;
 /// Files told at the start: what a body holds of all lists, whatever it follows at once.
 const FILES_MAX: usize = 65_536;
-/// Folders looked into for files that match.
-const FOLDERS_MAX: usize = 10_000;
 
 /// Tells every mount that took the run, and the run itself if it is steered, what will be read.
 /// Says how many files are on a list.
@@ -34,11 +32,8 @@ pub fn tell(
     steered: Option<&dyn Body>,
     identity: &Identity,
 ) -> Result<usize> {
-    let names = match &profile.prefetch {
-        Some(Prefetch::List(file)) => listed(file, identity)?,
-        Some(Prefetch::GlobOrder) => matching(profile, identity),
-        _ => return Ok(0),
-    };
+    let Some(Prefetch::List(file)) = &profile.prefetch else { return Ok(0) };
+    let names = listed(file, identity)?;
     if names.len() > FILES_MAX {
         tracing::warn!(
             "the profile lists {} files: the first {FILES_MAX} are told, which is all that a body holds; \
@@ -144,30 +139,4 @@ fn listed(file: &Path, identity: &Identity) -> Result<Vec<PathBuf>> {
     // As cscope writes them: quoted where they have spaces, and options in lines of their own.
     let names = text.lines().map(|line| line.trim().trim_matches('"'));
     Ok(names.filter(|name| !name.is_empty() && !name.starts_with('-')).map(PathBuf::from).collect())
-}
-
-/// The files below the working directory that match a rule, by rule and then by path. No link is
-/// followed.
-fn matching(profile: &Profile, identity: &Identity) -> Vec<PathBuf> {
-    let (mut found, mut folders) = (Vec::new(), vec![PathBuf::from(".")]);
-    let mut visited = 0;
-    while let Some(folder) = folders.pop() {
-        visited += 1;
-        if visited > FOLDERS_MAX {
-            tracing::warn!("more than {FOLDERS_MAX} folders: the rest is not looked at");
-            break;
-        }
-        for path in identity.list_folder(&folder).unwrap_or_default() {
-            let Ok(kind) = path.symlink_metadata().map(|metadata| metadata.file_type()) else { continue };
-            if kind.is_dir() {
-                folders.push(path);
-            } else if kind.is_file() {
-                let absolute = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
-                let rule = profile.files.iter().position(|rule| rule.glob.matches(&absolute));
-                found.extend(rule.map(|rule| (rule, path)));
-            }
-        }
-    }
-    found.sort_unstable();
-    found.into_iter().map(|(_, path)| path).collect()
 }

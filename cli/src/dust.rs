@@ -2,7 +2,6 @@
 
 mod meant;
 mod paper;
-mod progress;
 mod targets;
 
 use anyhow::{Context, Result};
@@ -15,10 +14,13 @@ use signal_hook::flag;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use crate::failure::Usage;
 use crate::output;
-use progress::Progress;
+
+/// What takes no longer than this needs no words.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What stands where nothing was asked for.
 const TARGETS: &str = "\
@@ -123,10 +125,20 @@ fn asked(words: &Dust, target: &str, stop: &Stop) -> Result<Report> {
     let (name, mut target) = targets::open(words, target, stop)?;
     let mut options = expectations(&name);
     options.seed = words.seed();
-    let progress = Progress::new();
-    let mut watch = |inquiry: &Inquiry, script: &Script| progress.step(inquiry, script);
+    let start = Instant::now();
+    let mut watch = |inquiry: &Inquiry, script: &Script| tell(start, inquiry, script);
     let inquiry = investigate_watching(Inquiry::new(options), target.as_mut(), stop, &mut watch)
         .map_err(targets::refused)?;
     let block_bytes = target.block_bytes();
     stop.heeding(move || Report::of(&name, block_bytes, &inquiry)).map_err(targets::refused)
+}
+
+/// A script of an inquiry that began at `start` is about to be run: says so in one line.
+fn tell(start: Instant, inquiry: &Inquiry, script: &Script) {
+    let (pattern, accesses, done) = (&script.pattern, script.accesses.len(), inquiry.evidence().len());
+    let nearest = inquiry.fits().first().map(|fit| fit.hypothesis.name());
+    let nearest = nearest.map_or_else(String::new, |name| format!(", so far nearest: {name}"));
+    if start.elapsed() >= PATIENCE {
+        eprintln!("pantler: {pattern}: {accesses} accesses after {done}{nearest}");
+    }
 }

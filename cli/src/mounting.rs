@@ -223,16 +223,16 @@ impl Tiers {
         if self.places.is_empty() {
             return Ok(TierOptions::default());
         }
-        let read = |(server, file): (_, &Path)| {
-            read_secret_file(file).map(|password| (server, password)).map_err(refused)
+        let read = |(server, file): &((String, u16), PathBuf)| {
+            read_secret_file(file).map(|password| (server.clone(), password)).map_err(refused)
         };
         let sized = |text: &String| tier(text).map(|(place, size)| (place, size.bytes()));
         Ok(TierOptions {
             places: self.places.iter().map(sized).collect::<Result<_, _>>()?,
             timeout: Duration::from_millis(self.timeout_ms.max(1).into()),
             missing: if self.missing == "without" { TierMissing::Without } else { TierMissing::Fail },
-            password: read_secret(self.passwords.of_all(), PASSWORD).map_err(refused)?,
-            passwords: self.passwords.of_each().map(read).collect::<Result<_, _>>()?,
+            password: read_secret(self.passwords.all.as_deref(), PASSWORD).map_err(refused)?,
+            passwords: self.passwords.each.iter().map(read).collect::<Result<_, _>>()?,
             authority: self.authority.clone(),
             origin_name: self.origin_name.clone(),
             index_bytes_max: self.index.map(|size| size.bytes()),

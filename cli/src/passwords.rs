@@ -5,7 +5,7 @@ use anyhow::Result;
 use pantler_control::ControlError;
 use pantler_tier::{Place, TierError};
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Where a password comes from without a file.
 pub const PASSWORD: &str = "PANTLER_TIER_PASSWORD";
@@ -15,27 +15,16 @@ pub const PASSWORD: &str = "PANTLER_TIER_PASSWORD";
 #[serde(deny_unknown_fields, default)]
 pub struct PasswordFiles {
     /// For servers that none of the others is for.
-    all: Option<PathBuf>,
-    each: Vec<ServerFile>,
+    pub all: Option<PathBuf>,
+    /// For one server each.
+    pub each: Vec<(Server, PathBuf)>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ServerFile {
-    host: String,
-    port: u16,
-    file: PathBuf,
-}
+/// Name or address, and port.
+type Server = (String, u16);
 
-impl ServerFile {
-    fn server(&self) -> (String, u16) {
-        (self.host.clone(), self.port)
-    }
-
-    fn refuse(&self, why: &str) -> ControlError {
-        let Self { host, port, .. } = self;
-        ControlError::invalid(format!("--tier-password-file {host}:{port}=...: {why}"))
-    }
+fn refuse((host, port): &Server, why: &str) -> ControlError {
+    ControlError::invalid(format!("--tier-password-file {host}:{port}=...: {why}"))
 }
 
 impl PasswordFiles {
@@ -46,14 +35,10 @@ impl PasswordFiles {
             let named = word.to_str().and_then(|text| text.split_once('='));
             let named = named.and_then(|(server, file)| Some((Place::server(server)?, file)));
             match named {
-                Some(((host, port), file)) => {
-                    let named = ServerFile { host, port, file: file.into() };
-                    if file.is_empty() {
-                        return Err(named.refuse("expected a file behind the server").into());
-                    }
-                    let file = std::path::absolute(file)?;
-                    files.each.push(ServerFile { file, ..named });
+                Some((server, "")) => {
+                    return Err(refuse(&server, "expected a file behind the server").into());
                 }
+                Some((server, file)) => files.each.push((server, std::path::absolute(file)?)),
                 None if files.all.is_some() => {
                     let text =
                         "--tier-password-file: expected one for all servers, and HOST:PORT=FILE for others";
@@ -67,36 +52,28 @@ impl PasswordFiles {
 
     /// A password for no server is a mistake, and so are two for one server.
     pub fn check(&self, tiers: &[Place]) -> Result<(), ControlError> {
-        for one in &self.each {
-            let server = one.server();
-            if !tiers.iter().any(|place| place.is_at(&server)) {
-                return Err(one.refuse("expected a server of this mount"));
-            }
+        if let Some((server, _)) = self.each.iter().find(|one| !tiers.iter().any(|tier| tier.is_at(&one.0))) {
+            return Err(refuse(server, "expected a server of this mount"));
         }
-        let twice = |is_at: &dyn Fn(&(String, u16)) -> bool| {
-            let mut found = self.each.iter().filter(|one| is_at(&one.server()));
-            let first = found.next();
-            found.find(|other| first.is_some_and(|first| first.file != other.file))
+        let second = |tier| {
+            let mut own = self.of(tier);
+            let (_, first) = own.next()?;
+            own.find(|(_, file)| file != first)
         };
-        match tiers.iter().find_map(|place| twice(&|server| place.is_at(server))) {
-            Some(second) => Err(second.refuse("expected one password for a server or a cluster")),
+        match tiers.iter().find_map(second) {
+            Some((server, _)) => Err(refuse(server, "expected one password for a server or a cluster")),
             None => Ok(()),
         }
     }
 
-    /// The file for all servers that have none of their own.
-    pub fn of_all(&self) -> Option<&Path> {
-        self.all.as_deref()
+    /// The files of a tier's own servers.
+    fn of(&self, tier: &Place) -> impl Iterator<Item = &(Server, PathBuf)> {
+        self.each.iter().filter(|(server, _)| tier.is_at(server))
     }
 
     /// Whether a tier has a password that is not of the environment.
     pub fn know(&self, tier: &Place) -> bool {
-        self.all.is_some() || self.each.iter().any(|one| tier.is_at(&one.server()))
-    }
-
-    /// Servers with files of their own.
-    pub fn of_each(&self) -> impl Iterator<Item = ((String, u16), &Path)> {
-        self.each.iter().map(|one| (one.server(), one.file.as_path()))
+        self.all.is_some() || self.of(tier).next().is_some()
     }
 }
 
@@ -112,6 +89,7 @@ pub fn refused(error: TierError) -> ControlError {
 mod tests {
     use super::*;
     use pantler_tier::TierSpec;
+    use std::path::Path;
 
     fn files(words: &[&str]) -> Result<PasswordFiles> {
         PasswordFiles::new(&words.iter().map(PathBuf::from).collect::<Vec<_>>())
@@ -124,9 +102,10 @@ mod tests {
     #[test]
     fn each_server_has_its_own_and_the_others_that_of_all() {
         let files = files(&["/all", "a:1=/one", "[::1]:2=/t=wo"]).unwrap();
-        assert_eq!(files.of_all(), Some(Path::new("/all")));
+        assert_eq!(files.all.as_deref(), Some(Path::new("/all")));
         let of = |server: (&str, u16)| {
-            files.of_each().find(|((host, port), _)| (host.as_str(), *port) == server).map(|(_, file)| file)
+            let found = files.each.iter().find(|((host, port), _)| (host.as_str(), *port) == server);
+            found.map(|(_, file)| file.as_path())
         };
         assert_eq!((of(("a", 1)), of(("a", 2))), (Some(Path::new("/one")), None));
         assert_eq!(of(("::1", 2)), Some(Path::new("/t=wo")));

@@ -1,7 +1,7 @@
 //! `pantler sim`: policies and allocations over traces.
 
 use anyhow::{Context, Result};
-use pantler_sim::{Footprint, Job, Json, Loaded, Record, RunError, Source, Watch, csv, load, table};
+use pantler_sim::{Footprint, Job, Json, Loaded, Record, RunError, Source, Watch, load, table};
 use pantler_trace::TraceError;
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -247,12 +247,7 @@ impl<'a> Session<'a> {
     }
 
     fn show(&self) -> Result<()> {
-        if self.words.csv {
-            output::text(&csv(&self.records))?;
-        } else if !self.is_json() {
-            output::text(&table(&self.records))?;
-        }
-        Ok(())
+        if self.is_json() { Ok(()) } else { output::text(&table(&self.records)) }
     }
 }
 

@@ -35,7 +35,7 @@ fn figure_1_as_one_object() {
         "--size",
         "2",
         "--disk",
-        "fixed:latency=4",
+        "figure-1",
         "--threshold",
         "1",
         "--when-idle",
@@ -52,11 +52,11 @@ fn figure_1_as_one_object() {
             "elapsed_ns": 10_000_000, "compute_ns": 4_000_000, "stall_ns": 6_000_000, "overlap_ns": 2_000_000,
             "references": 4, "hits": 2, "late": 2, "fetches": [0, 2, 0], "lists_discarded": 0,
         }},
-        "scene": "figure-1", "footprint": 3, "disk": "fixed:latency=4", "lists": "exact", "lookahead": "obl-2",
+        "scene": "figure-1", "footprint": 3, "disk": "figure-1", "lists": "exact", "lookahead": "obl-2",
         "version": 1, "kind": "sim-processes",
     });
     assert_eq!(lines(&words), [expected]);
-    let default = &lines(&["figure-1", "--size", "2", "--disk", "fixed:latency=4", "--json"]);
+    let default = &lines(&["figure-1", "--size", "2", "--disk", "figure-1", "--json"]);
     let elapsed: Vec<u64> =
         default.iter().map(|line| line["elapsed_ns"].as_u64().unwrap() / 1_000_000).collect();
     assert_eq!(elapsed, [12, 8, 8, 12, 8, 8]);
@@ -101,18 +101,18 @@ fn people_get_a_table() {
         "--size",
         "2",
         "--disk",
-        "fixed:latency=4",
+        "figure-1",
     ];
     let (status, out, err) = processes(&words);
     assert_eq!((status, err.as_str()), (0, ""));
     let mut rows = out.lines();
-    assert_eq!(rows.next(), Some("figure-1 on fixed:latency=4, 2 frames: 4 references to 3 blocks"));
+    assert_eq!(rows.next(), Some("figure-1 on figure-1, 2 frames: 4 references to 3 blocks"));
     assert!(rows.next().is_some_and(|row| row.contains("configuration  elapsed")), "{out}");
     assert!(rows.next().is_some_and(|row| row.contains("lru+obl  0.012 s   +0.0%")), "{out}");
     assert!(rows.next().is_some_and(|row| row.contains("ac+prefetch+scheduling  0.008 s  -33.3%")), "{out}");
     let (status, out, _) = processes(&["help"]);
     assert_eq!(status, 0);
-    for name in ["cs1", "ac+prefetch+scheduling", "rz56", "fixed"] {
+    for name in ["cs1", "ac+prefetch+scheduling", "rz56", "figure-1"] {
         assert!(out.contains(name), "{name}");
     }
 }
@@ -127,10 +127,6 @@ fn mistakes_are_named() {
         "unknown configuration \"ac+prefetching\", did you mean \"ac+prefetch\"?",
     );
     refused(&["cs1", "--disk", "rz57"], "unknown disk \"rz57\", did you mean \"rz56\"?");
-    refused(
-        &["cs1", "--disk", "fixed:parallel=0"],
-        "disk parameter `parallel=0`: expected a number of reads",
-    );
     refused(&["cs1", "--lists", "wrong"], "unknown lists \"wrong\"");
     refused(&["cs1", "--size", "0"], "size");
     refused(&["cs1", "--lookahead", "obl2"], "unknown lookahead \"obl2\", did you mean \"obl-2\"?");

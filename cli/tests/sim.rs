@@ -276,7 +276,7 @@ fn jobs_give_the_same_bytes() {
 }
 
 #[test]
-fn people_get_a_table_and_programs_csv() {
+fn people_get_a_table() {
     let folder = Folder::new();
     let trace = numbers(&folder);
     let (status, out, err) = sim(&[&trace, "--policy", "lru,opt", "--size", "2,3"]);
@@ -286,15 +286,6 @@ fn people_get_a_table_and_programs_csv() {
         size    share     lru     opt\n     \
         2   66.67%   0.00%  40.00%\n     \
         3  100.00%  70.00%  70.00%\n"
-    );
-    assert_eq!(out, expected);
-    let trace = folder.file("o.csv", OWNERS);
-    let (_, out, _) = sim(&[&trace, "--allocation", "lru-s", "--size", "3", "--csv"]);
-    let expected = format!(
-        "trace,policy,allocation,size,owner,requests,misses,hit_ratio,byte_hit_ratio,overrules,mistakes\n\
-        {trace},,lru-s,3,,6,3,0.5,,,\n\
-        {trace},,lru-s,3,a,4,2,0.5,,0,0\n\
-        {trace},,lru-s,3,b,2,1,0.5,,0,0\n"
     );
     assert_eq!(out, expected);
 }

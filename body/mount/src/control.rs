@@ -95,19 +95,12 @@ impl Core {
         let file = content.file();
         let text = match word {
             "priority" => self.cache().with_steward(|steward| steward.priority(owner, file)).to_string(),
-            "policy" => {
-                let policy = self.cache().with_steward(|s| s.policy(owner, s.priority(owner, file)));
-                policy.to_string()
-            }
-            "control" => {
-                let known = self.cache().with_steward(|steward| steward.owner(owner));
-                let word = match known {
-                    Some(stat) if stat.revoked => "revoked",
-                    Some(stat) if stat.in_control => "yes",
-                    _ => "no",
-                };
-                word.to_owned()
-            }
+            "policy" => self.cache().with_steward(|s| s.policy(owner, s.priority(owner, file))).to_string(),
+            "control" => match self.cache().with_steward(|steward| steward.owner(owner)) {
+                Some(stat) if stat.revoked => "revoked".to_owned(),
+                Some(stat) if stat.in_control => "yes".to_owned(),
+                _ => "no".to_owned(),
+            },
             "stat" => {
                 let blocks = content.size().div_ceil(self.cache().block_bytes() as u64);
                 let cached = self.cache().with_steward(|steward| steward.cached(file).count());

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use clap::Args;
 use pantler_sim::processes::{
-    CONFIGURATIONS, Configuration, DISKS, DiskError, DiskModel, Lists, MachineError, MachineOptions,
-    ProcessesRecord, Scene, WORKLOADS, processes_table, run_processes,
+    CONFIGURATIONS, Configuration, DISKS, DiskModel, Lists, MachineError, MachineOptions, ProcessesRecord,
+    Scene, WORKLOADS, processes_table, run_processes,
 };
 use pantler_sim::{Control, Footprint, Json, Sizes, Watch};
 use pantler_steward::lists::Prefetching;
@@ -42,8 +42,7 @@ pub struct ProcessesWords {
     /// Frames of the cache: blocks (819), bytes (6M), or shares of the footprint (10%)
     #[arg(long, value_name = "SIZES", default_value = "819")]
     size: String,
-    /// Disks, processes on them in turns: rz56, rz26, hdd, ssd,
-    /// arm:seek=16,rotation=8.3,transfer=4.37,blocks=81176, fixed:latency=0.1,parallel=32
+    /// Disks by name, processes on them in turns; `help` lists them
     #[arg(long, value_name = "DISKS", default_value = "rz56")]
     disk: String,
     /// How long a process of a trace computes on a block, in milliseconds
@@ -213,16 +212,8 @@ fn configurations(text: &str) -> Result<Vec<Configuration>, Usage> {
 }
 
 fn disks(text: &str) -> Result<Vec<DiskModel>, Usage> {
-    let names = || DISKS.iter().map(|(name, ..)| *name).chain(["arm", "fixed"]);
-    let parse = |text: String| {
-        text.parse().map_err(|error| match error {
-            DiskError::Unknown(name) => {
-                values::unknown("disk", &name, names(), "`pantler sim processes help` lists all")
-            }
-            error => Usage::new(error),
-        })
-    };
-    values::split(text).into_iter().map(parse).collect()
+    let names = DISKS.map(|(name, ..)| name);
+    text.split(',').map(|name| values::named("disk", name, &names)).collect()
 }
 
 fn lists(text: &str) -> Result<Vec<Lists>, Usage> {
@@ -245,10 +236,9 @@ fn help() -> String {
         text += &format!("  {configuration}\n");
     }
     text += "\nDisks:\n\n";
-    for (name, what, model) in DISKS {
-        text += &format!("  {name:<6} {model:<58} {what}\n");
+    for (name, what, _) in DISKS {
+        text += &format!("  {name:<10} {what}\n");
     }
-    text += "\n  arm and fixed take these parameters; so do the names: rz56:rotation=4\n";
     text
 }
 
@@ -261,9 +251,8 @@ mod tests {
         let said = |error: Usage| error.0;
         assert!(said(configurations("acc").unwrap_err()).contains("did you mean \"ac\"?"));
         assert!(said(disks("rz65").unwrap_err()).contains("did you mean \"rz56\"?"));
-        assert!(said(disks("arm:speed=1").unwrap_err()).starts_with("disk parameter `speed=1`"));
         assert!(said(lists("shufled").unwrap_err()).contains("did you mean \"shuffled\"?"));
-        assert_eq!(disks("arm:seek=1,rotation=2,ssd").unwrap().len(), 2);
+        assert_eq!(disks("rz26,ssd").unwrap().len(), 2);
         assert_eq!(configurations("ac,+prefetch").unwrap().len(), 2);
         assert_eq!(nanoseconds("0.25").unwrap(), 250_000);
         assert!(nanoseconds("-1").is_err());

@@ -7,9 +7,9 @@ use pantler_sim::tiers::{
     Clients, LocalityRecord, TiersJob, TiersRecord, localities, locality_table, run_all_tiers, tiers_table,
 };
 use pantler_sim::tiers::{Measure, PROTOCOLS, ProtocolError, ProtocolSpec, Times};
-use pantler_sim::{Footprint, Json, Sharing, Sizes, WarmUp};
+use pantler_sim::{Footprint, Json, Sharing, Sizes};
 use pantler_steward::PolicyName;
-use pantler_steward::placement::{self, TIERS_MAX};
+use pantler_steward::placement;
 use std::num::{NonZeroU16, NonZeroUsize};
 use std::path::PathBuf;
 
@@ -33,7 +33,7 @@ pub enum More {
 /// Simulate several tiers, one behind the other
 ///
 /// Tier 1 belongs to each client, the tiers behind it to all. Times are those of a local network
-/// and 8 KB blocks, unless --transfer-ms and --origin-ms say otherwise.
+/// and 8 KB blocks, the papers'.
 #[derive(Debug, Args)]
 pub struct TiersWords {
     /// Files of references
@@ -69,12 +69,6 @@ pub struct TiersWords {
     /// Seed of the dealing
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// Transfer of a block between tiers 1 and 2, 2 and 3, and so on; the last one repeats
-    #[arg(long, value_name = "MS,MS", default_value = "0.4,0.2")]
-    transfer_ms: String,
-    /// Reading a block from the origin into the last tier
-    #[arg(long, value_name = "MS", default_value = "10")]
-    origin_ms: String,
     /// The origin is not behind the tiers: what is read and kept below is sent there by the client
     #[arg(long)]
     no_inline_origin: bool,
@@ -126,8 +120,7 @@ fn tiers(words: &TiersWords) -> Result<u8> {
     }
     let protocols = protocols(&words.protocol)?;
     let clients = clients(&words.clients, words.seed)?;
-    let warm_up = words.warm_up.as_deref().map(warm_up).transpose()?.unwrap_or_default();
-    let (transfers, origin) = (transfers(&words.transfer_ms)?, milliseconds(&words.origin_ms)?);
+    let warm_up = words.warm_up.as_deref().map(values::warm_up).transpose()?.unwrap_or_default();
     let some = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let threads = words.threads.unwrap_or_else(some).get();
     if words.traces.is_empty() {
@@ -147,7 +140,7 @@ fn tiers(words: &TiersWords) -> Result<u8> {
         let mut jobs = Vec::new();
         for sizes in &words.sizes {
             let sizes = hierarchy(sizes, loaded.footprint())?;
-            let times = times(&transfers, origin, sizes.tiers(), !words.no_inline_origin);
+            let times = Times { inline_origin: !words.no_inline_origin, ..Times::paper(sizes.tiers()) };
             let job = |&protocol| {
                 let (sizes, sharing) = (sizes.clone(), sharing.clone());
                 TiersJob { protocol, sizes, clients, sharing, warm_up, times }
@@ -230,14 +223,6 @@ fn clients(text: &str, seed: u64) -> Result<Clients, Usage> {
     }
 }
 
-/// As of other runs; a fraction is a share, too.
-fn warm_up(text: &str) -> Result<WarmUp, Usage> {
-    match text.parse::<f64>() {
-        Ok(share) if text.contains('.') && (0.0..=1.0).contains(&share) => Ok(WarmUp::Share(share)),
-        _ => values::warm_up(text),
-    }
-}
-
 /// Sizes of one hierarchy. Unlike sizes of a sweep, equal ones stay apart.
 fn hierarchy(text: &str, footprint: Footprint) -> Result<placement::Sizes, Usage> {
     let mut frames = Vec::new();
@@ -249,27 +234,6 @@ fn hierarchy(text: &str, footprint: Footprint) -> Result<placement::Sizes, Usage
         frames.push(size);
     }
     placement::Sizes::new(&frames).map_err(|error| Usage(format!("sizes {text:?}: {error}")))
-}
-
-fn transfers(text: &str) -> Result<Vec<f64>, Usage> {
-    text.split(',').map(milliseconds).collect()
-}
-
-fn milliseconds(text: &str) -> Result<f64, Usage> {
-    let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
-    number.ok_or_else(|| Usage(format!("time {text:?}: expected milliseconds such as 0.4")))
-}
-
-fn times(transfers: &[f64], origin: f64, tiers: usize, inline_origin: bool) -> Times {
-    let mut times = Times { inline_origin, ..Times::paper(tiers) };
-    let last = transfers.last().copied().unwrap_or_default();
-    for tier in 1..TIERS_MAX {
-        let transfer = transfers.get(tier - 1).copied().unwrap_or(last);
-        times.demote_ms[tier - 1] = transfer;
-        times.hit_ms[tier] = times.hit_ms[tier - 1] + transfer;
-    }
-    times.miss_ms = times.hit_ms[tiers - 1] + origin;
-    times
 }
 
 #[cfg(test)]
@@ -291,19 +255,9 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_the_papers_times() {
-        let paper = times(&transfers("0.4,0.2").unwrap(), 10.0, 3, true);
-        assert_eq!(paper, Times::paper(3));
-    }
-
-    #[test]
     fn words_that_mean_nothing_are_refused() {
         let said = |error: Usage| error.0;
         assert!(said(protocols("ulcc").unwrap_err()).contains("did you mean \"ulc\"?"));
         assert!(said(clients("0", 1).unwrap_err()).starts_with("clients \"0\""));
-        assert!(said(milliseconds("-1").unwrap_err()).starts_with("time \"-1\""));
-        assert_eq!(warm_up("0.1").unwrap(), WarmUp::Share(0.1));
-        assert_eq!(warm_up("10").unwrap(), WarmUp::Count(10));
-        assert!(warm_up("1.5").is_err());
     }
 }

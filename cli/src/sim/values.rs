@@ -77,22 +77,17 @@ pub fn revocation(text: &str) -> Result<Revocation, Usage> {
     }
 }
 
+/// References, or a share above 0 and at most 1 of them, as a percentage or a fraction.
 pub fn warm_up(text: &str) -> Result<WarmUp, Usage> {
-    let refuse =
-        |_| Usage(format!("warm-up {text:?}: expected references such as 10000, or a share such as 10%"));
-    if text.ends_with('%') {
-        return share(text).map(WarmUp::Share).map_err(refuse);
-    }
-    text.parse().map(WarmUp::Count).map_err(|_| refuse(String::new()))
-}
-
-/// A share above 0 and at most 1, as a percentage or a fraction.
-fn share(text: &str) -> Result<f64, String> {
-    let number = match text.strip_suffix('%') {
-        Some(percent) => percent.parse::<f64>().map(|percent| percent / 100.0),
-        None => text.parse(),
+    let share = match text.strip_suffix('%') {
+        Some(percent) => percent.parse().ok().map(|percent: f64| percent / 100.0),
+        None => text.parse().ok().filter(|_| text.contains('.')),
     };
-    number.ok().filter(|share| *share > 0.0 && *share <= 1.0).ok_or_else(|| text.to_owned())
+    let share = share.filter(|share| *share > 0.0 && *share <= 1.0).map(WarmUp::Share);
+    let found = share.or_else(|| text.parse().ok().map(WarmUp::Count));
+    found.ok_or_else(|| {
+        Usage(format!("warm-up {text:?}: expected references such as 10000, or a share such as 10%"))
+    })
 }
 
 pub fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>, all: &str) -> Usage {
@@ -109,10 +104,13 @@ mod tests {
     #[test]
     fn shares_and_counts() {
         assert_eq!(warm_up("10").unwrap(), WarmUp::Count(10));
-        assert_eq!(warm_up("10%").unwrap(), WarmUp::Share(0.1));
-        assert_eq!(share("0.25"), Ok(0.25));
+        assert_eq!(
+            (warm_up("10%").unwrap(), warm_up("0.1").unwrap()),
+            (WarmUp::Share(0.1), WarmUp::Share(0.1))
+        );
+        assert_eq!(warm_up("0.25").unwrap(), WarmUp::Share(0.25));
         for bad in ["", "x", "101%", "-1", "1.5"] {
-            assert!(warm_up(bad).is_err() && share(bad).is_err(), "{bad}");
+            assert!(warm_up(bad).is_err(), "{bad}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The words of `pantler sim`, and what they mean.
 
-use clap::{ArgGroup, Args};
+use clap::Args;
 use pantler_sim::{Ahead, Control, Job, Sharing, Sizes, Source, WarmUp, What};
 use pantler_steward::{Lookahead, PolicyName};
 use std::num::NonZeroUsize;
@@ -19,7 +19,7 @@ const SIZES: &str = "1%,2%,5%,10%,20%,50%";
 /// Traces may be compressed (gzip, zstd, xz). Hit ratios are over all references from the first,
 /// unless --warm-up says otherwise.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("output").args(["json", "csv"]), args_conflicts_with_subcommands = true)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Sim {
     #[command(subcommand)]
     pub more: Option<Box<More>>,
@@ -39,7 +39,7 @@ pub struct Sim {
     /// run` does, over a model of the kernel's page cache, beside that kernel alone. References are
     /// pages of 4 KiB, the trace's owners are threads of one run, and sizes are its budget
     #[arg(long, value_name = "NAME", conflicts_with_all = [
-        "lookahead", "allocation", "warm_up", "csv", "timings", "jobs_out", "job", "threads",
+        "lookahead", "allocation", "warm_up", "timings", "jobs_out", "job", "threads",
     ])]
     pub body: Option<BodyName>,
     /// Look ahead beside the policy: none, obl, obl-2, w2r, sa-w2r, streams, or several
@@ -78,9 +78,6 @@ pub struct Sim {
     /// One JSON object per run
     #[arg(long)]
     pub json: bool,
-    /// Comma-separated values
-    #[arg(long)]
-    pub csv: bool,
     /// Show progress on standard error even when it is no terminal
     #[arg(long)]
     pub progress: bool,
@@ -91,7 +88,7 @@ pub struct Sim {
     #[arg(long, value_name = "FILE", conflicts_with = "job")]
     pub jobs_out: Option<PathBuf>,
     /// Run the jobs of a file; - is standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["traces", "csv", "unit", "format", "columns"], allow_hyphen_values = true)]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["traces", "unit", "format", "columns"], allow_hyphen_values = true)]
     pub job: Option<String>,
 }
 

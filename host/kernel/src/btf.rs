@@ -24,29 +24,22 @@ const UNION: u32 = 5;
 const CONST: u32 = 10;
 const FUNCTION: u32 = 12;
 const PROTOTYPE: u32 = 13;
-/// Bytes that each kind adds to its three numbers: once, and for each member.
-const TAILS: [(usize, usize); 20] = [
-    (0, 0),
-    (4, 0),
-    (0, 0),
-    (12, 0),
-    (0, 12),
-    (0, 12),
-    (0, 8),
-    (0, 0),
-    (0, 0),
-    (0, 0),
-    (0, 0),
-    (0, 0),
-    (0, 0),
-    (0, 8),
-    (4, 0),
-    (0, 12),
-    (0, 0),
-    (4, 0),
-    (0, 0),
-    (0, 12),
-];
+
+/// Bytes that a kind adds to its three numbers; `None` for one that is not known.
+fn tail_bytes(kind: u32, members: usize) -> Option<usize> {
+    match kind {
+        // Numbers, variables, and tags of declarations.
+        1 | 14 | 17 => Some(4),
+        // Arrays.
+        3 => Some(12),
+        // Enumerations.
+        6 | PROTOTYPE => Some(8 * members),
+        // Sections, and enumerations of 64 bits.
+        STRUCT | UNION | 15 | 19 => Some(12 * members),
+        0..19 => Some(0),
+        _ => None,
+    }
+}
 
 /// The types of a kernel.
 #[derive(Debug)]
@@ -100,9 +93,9 @@ impl Btf {
         let mut btf = Btf { bytes, types: Vec::new(), strings };
         let mut at = begin;
         while at < end {
-            let (once, each) = *TAILS.get(btf.read(at)?.kind as usize)?;
+            let found = btf.read(at)?;
             btf.types.push(at);
-            at = at.checked_add(12 + once + each * btf.read(at)?.members)?;
+            at = at.checked_add(12 + tail_bytes(found.kind, found.members)?)?;
         }
         (at == end).then_some(btf)
     }

@@ -2,7 +2,6 @@
 
 mod http;
 mod keys;
-mod leftovers;
 mod memcached;
 mod mount;
 mod page_cache;

@@ -53,7 +53,7 @@ pub use load::load;
 pub use outcome::{Counts, Outcome};
 pub use pantler_trace::nearest;
 pub use record::{About, AheadRecord, Json, LookedRecord, OwnerRecord, Record};
-pub use report::{csv, table};
+pub use report::table;
 pub use size::{Footprint, SizeError, Sizes};
 pub use sweep::{Loaded, RunError};
 pub use watch::{Stopped, Watch};

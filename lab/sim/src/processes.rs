@@ -46,7 +46,7 @@ mod workload;
 
 pub use crate::hint::Hint;
 pub use configuration::{CONFIGURATIONS, Configuration};
-pub use disk::{DISKS, DiskError, DiskModel};
+pub use disk::{DISKS, DiskModel};
 pub use layout::{Layout, Place};
 pub use lists::Lists;
 pub use machine::{MachineError, MachineOptions, run_processes};

@@ -1,10 +1,9 @@
-//! Results for people and for other programs: tables and CSV.
+//! Results for people: tables. Programs take JSON:
+//! docs/decisions/0103-what-json-and-names-say-already.md.
 
-mod csv;
 mod numbers;
 mod table;
 
-pub use csv::csv;
 pub(crate) use numbers::{grouped, percent};
 pub use table::table;
 pub(crate) use table::{aligned, heading};

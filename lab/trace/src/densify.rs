@@ -106,18 +106,7 @@ impl<K: Key> Densifier<K> {
     /// The id of a key that was given before.
     #[cfg(test)]
     fn find(&self, key: K) -> Option<u32> {
-        let hash = key.mixed(self.seed);
-        let mut at = self.home(hash);
-        loop {
-            let slot = self.slots[at];
-            if slot == EMPTY {
-                return None;
-            }
-            if let Some(id) = self.named(slot, key, hash) {
-                return Some(id);
-            }
-            at = (at + 1) & (self.slots.len() - 1);
-        }
+        self.look_up(key, key.mixed(self.seed)).ok()
     }
 
     /// Appends the ids of `keys` to `ids`; keys seen for the first time get the next id.
@@ -164,27 +153,29 @@ impl<K: Key> Densifier<K> {
     }
 
     fn find_or_add(&mut self, key: K, hash: u64) -> u32 {
+        self.look_up(key, hash).unwrap_or_else(|empty| {
+            let id = u32::try_from(self.keys.len()).expect("the caller bounds the number of ids");
+            self.slots[empty] = self.tag(hash) | id;
+            self.keys.push(key);
+            id
+        })
+    }
+
+    /// The id of a key, or the empty slot where it belongs.
+    #[inline]
+    fn look_up(&self, key: K, hash: u64) -> Result<u32, usize> {
         let mut at = self.home(hash);
         loop {
             let slot = self.slots[at];
             if slot == EMPTY {
-                let id = u32::try_from(self.keys.len()).expect("the caller bounds the number of ids");
-                self.slots[at] = self.tag(hash) | id;
-                self.keys.push(key);
-                return id;
+                return Err(at);
             }
-            if let Some(id) = self.named(slot, key, hash) {
-                return id;
+            let id = self.id(slot);
+            if self.tag_of(slot) == self.tag(hash) && self.keys[id as usize] == key {
+                return Ok(id);
             }
             at = (at + 1) & (self.slots.len() - 1);
         }
-    }
-
-    /// The id in a slot that is taken, if it is that of the key.
-    #[inline]
-    fn named(&self, slot: u32, key: K, hash: u64) -> Option<u32> {
-        let id = self.id(slot);
-        (self.tag_of(slot) == self.tag(hash) && self.keys[id as usize] == key).then_some(id)
     }
 
     #[inline]

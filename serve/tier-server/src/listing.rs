@@ -58,14 +58,12 @@ pub(crate) fn info(shared: &Shared, section: Option<&str>) -> String {
         ),
         ("Keyspace", vec![("db0", format!("keys={},expires=0,avg_ttl=0", store.len()))]),
     ];
+    let is_wanted = |name: &str| {
+        let words = [name, "all", "everything", "default"];
+        section.is_none_or(|section| words.iter().any(|word| section.eq_ignore_ascii_case(word)))
+    };
     let mut text = String::new();
-    for (name, lines) in sections {
-        let wanted = section.is_none_or(|section| {
-            [name, "all", "everything", "default"].iter().any(|one| section.eq_ignore_ascii_case(one))
-        });
-        if !wanted {
-            continue;
-        }
+    for (name, lines) in sections.into_iter().filter(|(name, _)| is_wanted(name)) {
         let _ = write!(text, "# {name}\r\n");
         for (name, value) in lines.into_iter().filter(|(name, _)| *name != "db0" || !store.is_empty()) {
             let _ = write!(text, "{name}:{value}\r\n");

@@ -149,11 +149,8 @@ impl Call {
             Self::GetPolicy { priority } => [priority.to_ne_bytes(), (value as u32).to_ne_bytes()].concat(),
             Self::Held { start, end } => [start, end, value as u64].map(u64::to_ne_bytes).concat(),
             Self::SetTemporaryPriority { first, last, priority } => {
-                let mut bytes = [first.to_ne_bytes(), last.to_ne_bytes()].concat();
-                bytes.extend(priority.to_ne_bytes());
-                bytes.extend([0; 4]);
-                bytes.extend((value as u64).to_ne_bytes());
-                bytes
+                let (first, last, marked) = (first.to_ne_bytes(), last.to_ne_bytes(), value.to_ne_bytes());
+                [&first[..], &last, &priority.to_ne_bytes(), &[0; 4], &marked].concat()
             }
         }
     }

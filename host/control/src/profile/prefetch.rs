@@ -22,24 +22,16 @@ pub enum Prefetch {
     /// where the program starts.
     #[display("list:{}", _0.display())]
     List(PathBuf),
-    /// The files below the folder where the program starts that match a rule, ordered by rule, then
-    /// by path.
-    #[display("glob order")]
-    GlobOrder,
 }
 
 impl FromStr for Prefetch {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "sequential" => return Ok(Self::Sequential),
-            "glob order" => return Ok(Self::GlobOrder),
-            _ => {}
-        }
         match text.strip_prefix("list:") {
+            None if text == "sequential" => Ok(Self::Sequential),
             Some(file) if !file.is_empty() && !file.contains('\0') => Ok(Self::List(file.into())),
-            _ => Err(format!("prefetch {text:?}: expected \"sequential\", \"list:FILE\" or \"glob order\"")),
+            _ => Err(format!("prefetch {text:?}: expected \"sequential\" or \"list:FILE\"")),
         }
     }
 }

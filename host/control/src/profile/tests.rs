@@ -108,10 +108,9 @@ fn what_is_read_in_which_order() {
     let profile = Profile::parse("x", text).unwrap();
     assert_eq!(profile.prefetch, Some(Prefetch::List("cscope.files".into())));
     assert_eq!(profile.files[0].prefetch, Some(Prefetch::Sequential));
-    assert_eq!(Profile::parse("x", "prefetch = \"glob order\"").unwrap().prefetch, Some(Prefetch::GlobOrder));
     let refuse = |text| Profile::parse("x.toml", text).unwrap_err().to_string();
     let unknown = refuse("programs = [\"a\"]\nprefetch = \"backwards\"\n");
     assert!(unknown.starts_with("x.toml:2:12: prefetch \"backwards\": expected \"sequential\""), "{unknown}");
-    let single = refuse("[[file]]\nglob = \"*\"\nprefetch = \"glob order\"\n");
-    assert!(single.starts_with("x.toml:3:12: prefetch glob order: expected \"sequential\""), "{single}");
+    let single = refuse("[[file]]\nglob = \"*\"\nprefetch = \"list:names\"\n");
+    assert!(single.starts_with("x.toml:3:12: prefetch list:names: expected \"sequential\""), "{single}");
 }

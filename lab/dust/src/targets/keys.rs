@@ -4,16 +4,17 @@
 //!   second of the server's clock   |  settled   access  access  access ..   |  settled   access ..
 //! ```
 //!
-//! K1  Only keys that begin with `dust:`, the [owner](super::leftovers) and the visit are set, read
-//!     and deleted, and none of them is left at the end. But the memory is filled, so that the
-//!     server evicts what else it [holds](Target::holds).
+//! K1  Only keys that begin with the [run](run_name) and the visit are set, read and deleted, and
+//!     none of them is left at the end. But the memory is filled, so that the server evicts what
+//!     else it [holds](Target::holds).
 //! K2  All values have the same size, so that memory is a number of keys.
 //! K3  [`PACE`](Protocol::PACE) accesses fall into each second of the server's clock, evenly: the
 //!     server knows references by the second only. Hypotheses are told the same.
 
 use std::time::{Duration, Instant};
 
-use super::leftovers::owner;
+use pantler_kernel::names::run_name;
+
 use super::wire::{Patience, Wire};
 use super::{Target, TargetError};
 use crate::{Reading, Script};
@@ -78,7 +79,7 @@ impl<P: Protocol> KeysTarget<P> {
             protocol,
             wire,
             value_bytes: value_bytes.map_or(chosen, u64::from).max(1),
-            prefix: format!("dust:{}", owner()),
+            prefix: run_name("dust"),
             visit: 0,
             blocks: 0,
             accesses: 0,

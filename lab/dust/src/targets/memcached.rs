@@ -1,7 +1,7 @@
 //! A memcached server.
 //!
 //! ```text
-//!   get dust:1c9f03aa-4711:0:17    VALUE ..: a hit    END: a miss, then set ... 0 3600 24000
+//!   get pantler-4711-99-dust:0:17    VALUE ..: a hit    END: a miss, then set ... 0 3600 24000
 //! ```
 //!
 //! All values share one slab class and its lists. The thread that maintains the lists sleeps the

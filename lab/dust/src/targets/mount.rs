@@ -23,7 +23,9 @@
 //!     would look like misses that do not. A question that waited for a processor takes off no more
 //!     than others: see [`way`].
 //!
-//! T5  Files of runs that were killed are deleted by the next run on the mount.
+//! T5  Files of runs that were killed are deleted by the next run on the mount:
+//!     `.pantler-4711-99-dust_a0`, where no process 4711 began at 99. Why so:
+//!     docs/decisions/0103-what-json-and-names-say-already.md.
 //!
 //! T6  Files have no more bytes at a time than were allowed, however large the cache is.
 //!
@@ -37,18 +39,18 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use pantler_kernel::names::{is_leftover, run_name};
 use rustix::fs::{Advice, AtFlags, OFlags, StatxFlags, copy_file_range, fadvise, statx};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use self::way::Way;
-use super::leftovers::{left_in, owner};
 use super::{Stop, Target, TargetError, failed};
 use crate::infer::random::Random;
 use crate::{Reading, Script};
 
-/// What names begin with.
-const PREFIX: &str = ".pantler-dust-";
+/// What tells our files from others of runs.
+const NAME: &str = "dust_";
 /// Sizes of blocks that are told apart.
 const BLOCK_MIN: u64 = 4096;
 const BLOCK_MAX: u64 = 1 << 20;
@@ -69,6 +71,11 @@ const REST: Duration = Duration::from_millis(250);
 const SHORT_WAY: Duration = Duration::from_micros(5);
 /// A miss takes at least this many times as long as a hit, else nothing can be seen.
 const APART: f64 = 1.25;
+
+/// Whether a file is one of a run that was killed (T5).
+fn is_left(name: &str) -> bool {
+    name.strip_prefix('.').is_some_and(|name| name.contains(NAME) && is_leftover(name))
+}
 
 /// Frees the bytes of a left-over file of one's own, which another process may have open. In a
 /// folder where others write, its name may lead anywhere.
@@ -97,10 +104,12 @@ impl MountTarget {
     /// When nothing can be written there, hits and misses take the same time, `room_bytes` is not
     /// enough for the measurement, or `stop` says that the answer is not wanted any more.
     pub fn new(directory: &Path, room_bytes: u64, stop: Stop) -> Result<Self, TargetError> {
-        for path in left_in(directory, PREFIX) {
-            // One that cannot be deleted is in the way of its owner only, and visible.
-            let _ = emptied(&path);
-            let _ = fs::remove_file(path);
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            if entry.file_name().to_str().is_some_and(is_left) {
+                // One that cannot be deleted is in the way of its owner only, and visible.
+                let _ = emptied(&entry.path());
+                let _ = fs::remove_file(entry.path());
+            }
         }
         let files = TestFiles::new(directory, 'a', room_bytes, stop.clone());
         let mut target = Self { files, block_bytes: BLOCK_MIN };
@@ -251,8 +260,8 @@ impl TestFiles {
     }
 
     fn add(&mut self) -> Result<(), TargetError> {
-        let name = format!("{PREFIX}{}-{}{}", owner(), self.series, self.files.len());
-        let path = self.directory.join(name);
+        let name = run_name(&format!("{NAME}{}{}", self.series, self.files.len()));
+        let path = self.directory.join(format!(".{name}"));
         let file = made(&path)?;
         // Where the kernel caches what it reads of a mount, it shall at least read nothing ahead.
         let _ = fadvise(&file, 0, None, Advice::Random);
@@ -408,6 +417,15 @@ mod tests {
         let error = files.grow(FILE_BYTES + 1).unwrap_err().to_string();
         assert!(error.contains("for files of 64 MiB (32 MiB are allowed)"), "{error}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn only_files_of_ended_runs_are_left_over() {
+        assert!(is_left(".pantler-4194305-77-dust_a0"), "no such process");
+        let own = format!(".{}", run_name("dust_a0"));
+        for other in [own.as_str(), "pantler-4194305-77-dust_a0", ".pantler-4194305-77-notes", ".dust_a0"] {
+            assert!(!is_left(other), "{other}");
+        }
     }
 
     #[test]

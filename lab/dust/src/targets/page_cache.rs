@@ -26,9 +26,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use pantler_kernel::group::mounts::{Memory, Places};
+use pantler_kernel::names::{leftovers_in, run_name};
 use rustix::fs::{Advice, fadvise};
 
-use super::leftovers::{left_in, owner};
 use super::{Stop, Target, TargetError, failed};
 use crate::{Reading, Script};
 
@@ -40,8 +40,8 @@ const FRESH_EVERY: usize = 64;
 const DESCRIPTORS: usize = 16;
 /// Bytes by which a file grows at least.
 const GROWTH_BYTES: u64 = 8 << 20;
-/// What names begin with.
-const PREFIX: &str = "pantler-dust-";
+/// The end of names.
+const NAME: &str = "dust";
 /// Memory of the group.
 const LIMIT_BYTES: u64 = 16 << 20;
 
@@ -72,7 +72,7 @@ impl PageCacheTarget {
 
     fn prepare(&mut self, blocks: u32) -> Result<(), TargetError> {
         if self.visit.is_none() {
-            let path = self.folder.join(format!("{PREFIX}{}-{}", owner(), self.visits));
+            let path = self.folder.join(format!("{}-{}", run_name(NAME), self.visits));
             self.visit = Some(VisitFile::new(path)?);
         }
         match &mut self.visit {
@@ -176,11 +176,11 @@ impl Group {
             Some(Memory::V2 { root, own }) => (root, "memory.max", own),
             None => return Err(missing("the memory control group".into())),
         };
-        for group in left_in(&above, PREFIX) {
+        for group in leftovers_in(&above) {
             // One that cannot be removed is not empty, so it is in use after all.
             let _ = fs::remove_dir(group);
         }
-        let folder = above.join(format!("{PREFIX}{}", owner()));
+        let folder = above.join(run_name(NAME));
         fs::create_dir(&folder)
             .map_err(|error| missing(format!("a memory control group ({}: {error})", folder.display())))?;
         let group = Self { folder, home };

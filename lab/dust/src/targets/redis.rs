@@ -1,7 +1,7 @@
 //! A Redis or Valkey server.
 //!
 //! ```text
-//!   GETRANGE dust:1c9f03aa-4711:0:17 65535 65535   "x": a hit    "": a miss, then SETRANGE
+//!   GETRANGE pantler-4711-99-dust:0:17 65535 65535   "x": a hit    "": a miss, then SETRANGE
 //! ```
 //!
 //! Values are zeros up to the last byte, which tells that it is there: they are made at the server,

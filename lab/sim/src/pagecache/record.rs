@@ -89,25 +89,15 @@ impl SteerRecord {
 
 /// All runs, trace by trace.
 pub fn steer_table(records: &[SteerRecord]) -> String {
-    let names = [
-        "policy",
-        "size",
-        "references",
-        "device reads",
-        "kernel alone",
-        "saved",
-        "read ahead",
-        "drops",
-        "refused",
-        "peak",
-    ];
+    const NAMES: &str =
+        "policy,size,references,device reads,kernel alone,saved,read ahead,drops,refused,peak";
     let mut text = String::new();
     for records in records.chunk_by(|one, other| one.trace == other.trace) {
         if !text.is_empty() {
             text.push('\n');
         }
         text += &format!("{}, steered, in blocks of {} bytes\n", records[0].trace, records[0].block_bytes);
-        let mut lines = vec![names.map(str::to_owned).to_vec()];
+        let mut lines = vec![NAMES.split(',').map(str::to_owned).collect()];
         lines.extend(records.iter().map(line));
         text += &aligned(&lines);
     }

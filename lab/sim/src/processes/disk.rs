@@ -42,34 +42,14 @@ pub enum DiskModel {
     },
 }
 
-/// Disks by name: what they are, and their model in words.
-pub const DISKS: [(&str, &str, &str); 4] = [
-    (
-        "rz56",
-        "the ACFS paper's first disk, 8 KB blocks",
-        "arm:seek=16,rotation=8.3,transfer=4.37,blocks=81176",
-    ),
-    ("rz26", "its second", "arm:seek=10.5,rotation=5.54,transfer=2.48,blocks=128174"),
-    ("hdd", "a hard disk of today, 64 KB blocks", "arm:seek=8.5,rotation=4.17,transfer=0.33,blocks=61035156"),
-    ("ssd", "a flash disk: 32 reads at once", "fixed:latency=0.1,parallel=32"),
+/// Disks by name, and what they are: docs/decisions/0115-disks-and-times-by-name.md.
+pub const DISKS: [(&str, &str, DiskModel); 5] = [
+    ("rz56", "the ACFS paper's first, 8 KB blocks", DiskModel::arm(81_176, 16_000_000, 8_300_000, 4_370_000)),
+    ("rz26", "its second", DiskModel::arm(128_174, 10_500_000, 5_540_000, 2_480_000)),
+    ("hdd", "a hard disk of today, 64 KB blocks", DiskModel::arm(61_035_156, 8_500_000, 4_170_000, 330_000)),
+    ("ssd", "a flash disk: 32 reads at once", DiskModel::Fixed { latency_ns: 100_000, parallel: 32 }),
+    ("figure-1", "of the paper's figure 1", DiskModel::Fixed { latency_ns: 4_000_000, parallel: 1 }),
 ];
-
-/// A word that is no disk's.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum DiskError {
-    /// No disk has this name.
-    #[error("unknown disk `{0}`")]
-    Unknown(String),
-    /// A parameter that the model does not have, or a value that makes no sense.
-    #[error("disk parameter `{parameter}`: expected {expected}")]
-    Parameter {
-        /// As given.
-        parameter: String,
-        /// What could be there.
-        expected: &'static str,
-    },
-}
 
 impl DiskModel {
     /// An arm with an average seek, times in nanoseconds.
@@ -116,66 +96,12 @@ impl DiskModel {
     }
 }
 
-/// Parts of a word for a disk, in milliseconds where they are times.
-const EXPECTED_ARM: &str = "seek (average), rotation (half a turn) and transfer (a block) in ms, blocks";
-const EXPECTED_FIXED: &str = "latency in ms, parallel";
-
 impl FromStr for DiskModel {
-    type Err = DiskError;
+    type Err = ();
 
-    /// A name of [`DISKS`], or `arm:seek=16,rotation=8.3,transfer=4.37,blocks=81176`, or
-    /// `fixed:latency=0.1,parallel=32`. A name may carry parameters, too: `rz56:rotation=4`.
-    fn from_str(text: &str) -> Result<Self, DiskError> {
-        let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
-        let mut model = match name {
-            "arm" => Self::arm(81_176, 16_000_000, 8_300_000, 4_370_000),
-            "fixed" => Self::Fixed { latency_ns: 10_000_000, parallel: 1 },
-            _ => {
-                let known = DISKS.iter().find(|(known, ..)| *known == name);
-                known.ok_or_else(|| DiskError::Unknown(name.to_owned()))?.2.parse()?
-            }
-        };
-        for parameter in parameters.split(',').filter(|parameter| !parameter.is_empty()) {
-            model.set(parameter)?;
-        }
-        Ok(model)
+    fn from_str(text: &str) -> Result<Self, ()> {
+        DISKS.into_iter().find(|(name, ..)| *name == text).map(|(_, _, model)| model).ok_or(())
     }
-}
-
-impl DiskModel {
-    fn set(&mut self, parameter: &str) -> Result<(), DiskError> {
-        let refuse = |expected| DiskError::Parameter { parameter: parameter.to_owned(), expected };
-        let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-        let time = |expected| nanoseconds(value).ok_or_else(|| refuse(expected));
-        match self {
-            Self::Arm { blocks, seek_min_ns, seek_max_ns, rotation_ns, transfer_ns } => match key {
-                "seek" => {
-                    let average = Self::arm(0, time(EXPECTED_ARM)?, 0, 0);
-                    let Self::Arm { seek_min_ns: min, seek_max_ns: max, .. } = average else { return Ok(()) };
-                    (*seek_min_ns, *seek_max_ns) = (min, max);
-                }
-                "rotation" => *rotation_ns = time(EXPECTED_ARM)?,
-                "transfer" => *transfer_ns = time(EXPECTED_ARM)?,
-                "blocks" => *blocks = value.parse().map_err(|_| refuse(EXPECTED_ARM))?,
-                _ => return Err(refuse(EXPECTED_ARM)),
-            },
-            Self::Fixed { latency_ns, parallel } => match key {
-                "latency" => *latency_ns = time(EXPECTED_FIXED)?,
-                "parallel" => {
-                    let count = value.parse().ok().filter(|count| *count > 0);
-                    *parallel = count.ok_or_else(|| refuse("a number of reads at once, at least 1"))?;
-                }
-                _ => return Err(refuse(EXPECTED_FIXED)),
-            },
-        }
-        Ok(())
-    }
-}
-
-/// Milliseconds as words, up to an hour.
-pub(super) fn nanoseconds(text: &str) -> Option<u64> {
-    let ms = text.parse::<f64>().ok().filter(|ms| (0.0..=3_600_000.0).contains(ms))?;
-    Some((ms * 1e6).round() as u64)
 }
 
 /// A read that a disk was asked for.
@@ -255,23 +181,11 @@ mod tests {
     }
 
     #[test]
-    fn words_mean_disks_or_are_refused() {
-        assert_eq!(
-            "fixed:latency=4,parallel=2".parse(),
-            Ok(DiskModel::Fixed { latency_ns: 4_000_000, parallel: 2 })
-        );
-        assert!(matches!("rz56:blocks=7".parse(), Ok(DiskModel::Arm { blocks: 7, .. })));
-        for (_, _, words) in DISKS {
-            assert!(words.parse::<DiskModel>().is_ok(), "{words}");
+    fn names_mean_disks_or_are_refused() {
+        for (name, _, model) in DISKS {
+            assert_eq!(name.parse(), Ok(model));
         }
-        let said = |text: &str| text.parse::<DiskModel>().unwrap_err().to_string();
-        assert_eq!(said("rz65"), "unknown disk `rz65`");
-        assert_eq!(said("fixed:seek=1"), "disk parameter `seek=1`: expected latency in ms, parallel");
-        assert_eq!(
-            said("fixed:parallel=0"),
-            "disk parameter `parallel=0`: expected a number of reads at once, at least 1"
-        );
-        assert!(said("arm:seek=-1").starts_with("disk parameter `seek=-1`"));
+        assert!("rz65".parse::<DiskModel>().is_err());
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub enum ProtocolSpec {
     Ulc {
         /// How shared tiers order what they keep.
         order: Order,
-        /// `:passing` or `:passing=FRAMES`.
+        /// Whether a part of tier 1 is for blocks that pass.
         passing: Passing,
     },
 }
@@ -44,10 +44,7 @@ pub const PROTOCOLS: &[(&str, &str)] = &[
     ("uni-lru-adapt", "uni-lru, entering tier 2 where hits in ghost lists say, in ten equal segments"),
     ("uni-lru-adapt-exp", "the same in segments of growing length"),
     ("ulc", "the client places each block by the distance between its accesses"),
-    (
-        "ulc:passing",
-        "ulc as a mount runs it: a part of tier 1 is for blocks that pass; :passing=FRAMES for so many",
-    ),
+    ("ulc:passing", "ulc as a mount runs it: a part of tier 1 is for blocks that pass"),
     ("ulc-request-order", "ulc with shared tiers that order by request, not by access"),
 ];
 
@@ -70,19 +67,14 @@ impl FromStr for ProtocolSpec {
     type Err = ProtocolError;
 
     fn from_str(text: &str) -> Result<Self, ProtocolError> {
-        if let Some((_, insertion)) = UNIFIED.into_iter().find(|(name, _)| *name == text) {
-            return Ok(Self::Unified(insertion));
-        }
-        let (name, parameter) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
-        if let Some((_, order)) = ULC.into_iter().find(|(known, _)| *known == name) {
-            let passing = parameter.map_or(Ok(Passing::None), passing)?;
-            return Ok(Self::Ulc { order, passing });
+        if let Some((_, found)) = NAMED.into_iter().find(|(name, _)| *name == text) {
+            return Ok(found);
         }
         if let Some(name) = text.strip_prefix("ind-") {
             let policy: Spec = name.parse()?;
             return Ok(Self::Independent { near: policy, far: policy });
         }
-        if name == "mq" {
+        if text.split(':').next() == Some("mq") {
             return Ok(Self::Independent { near: PolicyName::Lru.spec(), far: text.parse()? });
         }
         Err(ProtocolError::Unknown(text.into()))
@@ -94,45 +86,21 @@ impl fmt::Display for ProtocolSpec {
         match self {
             Self::Independent { near, far } if near == far => write!(f, "ind-{near}"),
             Self::Independent { far, .. } => far.fmt(f),
-            Self::Unified(insertion) => f.write_str(name_of(&UNIFIED, insertion)),
-            Self::Ulc { order, passing } => {
-                f.write_str(name_of(&ULC, order))?;
-                match passing {
-                    Passing::None => Ok(()),
-                    Passing::Share => f.write_str(":passing"),
-                    Passing::Frames(frames) => write!(f, ":passing={frames}"),
-                }
-            }
+            named => f.write_str(NAMED.iter().find(|(_, spec)| spec == named).map_or("", |(name, _)| name)),
         }
     }
 }
 
-/// The variants of `uni-lru`.
-const UNIFIED: [(&str, Insertion); 4] = [
-    ("uni-lru", Insertion::Exclusive),
-    ("uni-lru-keep", Insertion::Keep),
-    ("uni-lru-adapt", Insertion::Adapt),
-    ("uni-lru-adapt-exp", Insertion::AdaptExponential),
+/// Those that are one name.
+const NAMED: [(&str, ProtocolSpec); 7] = [
+    ("uni-lru", ProtocolSpec::Unified(Insertion::Exclusive)),
+    ("uni-lru-keep", ProtocolSpec::Unified(Insertion::Keep)),
+    ("uni-lru-adapt", ProtocolSpec::Unified(Insertion::Adapt)),
+    ("uni-lru-adapt-exp", ProtocolSpec::Unified(Insertion::AdaptExponential)),
+    ("ulc", ProtocolSpec::Ulc { order: Order::Access, passing: Passing::None }),
+    ("ulc:passing", ProtocolSpec::Ulc { order: Order::Access, passing: Passing::Share }),
+    ("ulc-request-order", ProtocolSpec::Ulc { order: Order::Request, passing: Passing::None }),
 ];
-
-/// The variants of `ulc`.
-const ULC: [(&str, Order); 2] = [("ulc", Order::Access), ("ulc-request-order", Order::Request)];
-
-fn name_of<T: PartialEq>(names: &[(&'static str, T)], wanted: &T) -> &'static str {
-    names.iter().find(|(_, value)| value == wanted).map_or("", |(name, _)| name)
-}
-
-/// `passing`, or `passing=FRAMES`.
-fn passing(parameter: &str) -> Result<Passing, ProtocolError> {
-    let refuse = || ProtocolError::Parameter(parameter.into());
-    match parameter.strip_prefix("passing").ok_or_else(refuse)? {
-        "" => Ok(Passing::Share),
-        frames => {
-            let frames = frames.strip_prefix('=').and_then(|frames| frames.parse().ok());
-            Ok(Passing::Frames(frames.ok_or_else(refuse)?))
-        }
-    }
-}
 
 /// Why there is no such protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -141,9 +109,6 @@ pub enum ProtocolError {
     /// No protocol of that name.
     #[error("no protocol {0:?}; there are {names}", names = PROTOCOLS.iter().map(|it| it.0).collect::<Vec<_>>().join(" "))]
     Unknown(String),
-    /// ULC has no such parameter.
-    #[error("parameter {0:?} of ulc: expected passing, or passing=FRAMES")]
-    Parameter(String),
     /// The policy of the tiers is none.
     #[error(transparent)]
     Policy(#[from] SpecError),

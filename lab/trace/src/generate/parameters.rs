@@ -1,6 +1,10 @@
 //! The part of a specification after its name: `name=value`, separated by commas; values may be
 //! specifications in parentheses.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
 use crate::{TraceError, nearest, perhaps};
 
 /// Names with their parameters and one line about each, for help texts.
@@ -70,33 +74,16 @@ impl<'a> Parameters<'a> {
     }
 
     /// A number within bounds.
-    pub fn number(
+    pub fn number<T: FromStr + PartialOrd + Display>(
         &mut self,
         name: &'static str,
-        default: Option<u64>,
-        bounds: std::ops::RangeInclusive<u64>,
-    ) -> Result<u64, TraceError> {
+        default: Option<T>,
+        bounds: RangeInclusive<T>,
+    ) -> Result<T, TraceError> {
         let Some(value) = self.take(name) else {
             return default.ok_or_else(|| self.missing(name));
         };
-        let digits = value.replace('_', "");
-        let number =
-            if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None };
-        number.filter(|number| bounds.contains(number)).ok_or_else(|| {
-            let expected = format!("{name} from {} to {}", bounds.start(), bounds.end());
-            self.wrong_part(&format!("{name}={value}"), &expected)
-        })
-    }
-
-    /// A decimal number within bounds.
-    pub fn decimal(
-        &mut self,
-        name: &'static str,
-        default: f64,
-        bounds: std::ops::RangeInclusive<f64>,
-    ) -> Result<f64, TraceError> {
-        let Some(value) = self.take(name) else { return Ok(default) };
-        let number = value.parse::<f64>().ok().filter(|number| bounds.contains(number));
+        let number = value.replace('_', "").parse().ok().filter(|number| bounds.contains(number));
         number.ok_or_else(|| {
             let expected = format!("{name} from {} to {}", bounds.start(), bounds.end());
             self.wrong_part(&format!("{name}={value}"), &expected)

@@ -205,7 +205,7 @@ impl Specification {
         }
         let (generator, requests) = match name {
             "zipf" => {
-                let alpha = given.decimal("alpha", 1.0, 0.0..=20.0)?;
+                let alpha = given.number("alpha", Some(1.0), 0.0..=20.0)?;
                 let (ids, shuffled, seed) = (ids(given)?, shuffled(given)?, seed(given)?);
                 (Generator::Zipf { ids, alpha, shuffled, seed }, requests(given)?)
             }
@@ -219,7 +219,7 @@ impl Specification {
             }
             "stack-distance" => {
                 let ids = given.number("ids", None, 1..=STACK_IDS_MAX)? as u32;
-                let alpha = given.decimal("alpha", 1.0, 0.0..=20.0)?;
+                let alpha = given.number("alpha", Some(1.0), 0.0..=20.0)?;
                 (Generator::StackDistance { ids, alpha, seed: seed(given)? }, requests(given)?)
             }
             "phases" => {

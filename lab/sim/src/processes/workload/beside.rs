@@ -68,7 +68,7 @@ pub(super) fn scan(scene: &mut Scene, _: u64) {
     scene.programs.push(program);
 }
 
-/// A millisecond for each reference, so that with `fixed:latency=4` a unit of the paper is a
+/// A millisecond for each reference, so that with the disk `figure-1` a unit of the paper is a
 /// millisecond.
 pub(super) fn figure_1(scene: &mut Scene, _: u64) {
     let process = scene.programs.len();
