@@ -127,7 +127,7 @@ impl Devices {
         }
         let mut seen = Vec::new();
         let mut places: Vec<&Path> = Vec::new();
-        for other in self.mounts.iter().filter(|other| !other.is_overlay()) {
+        for other in self.mounts.iter().filter(|other| !other.is_overlay() && !other.is_served()) {
             if !seen.contains(&other.dev) {
                 seen.push(other.dev);
                 places.push(&other.place);

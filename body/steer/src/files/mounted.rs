@@ -26,6 +26,11 @@ impl MountedAt {
         self.kind == "overlay"
     }
 
+    /// Whether a process serves it: to open it waits for that process, which may stand still.
+    pub fn is_served(&self) -> bool {
+        self.kind.starts_with("fuse")
+    }
+
     pub(super) fn parse(line: &[u8]) -> Option<MountedAt> {
         let text = |word| std::str::from_utf8(word).ok();
         let mut words = line.split(|&byte| byte == b' ');
@@ -50,8 +55,11 @@ mod tests {
     fn a_mount_line_is_read() {
         let line = br"36 35 254:3 / /mnt/a\040b rw,noatime master:1 - ext4 /dev/root rw";
         let mount = MountedAt::parse(line).expect("a mount");
-        assert_eq!((mount.id, mount.dev, mount.place), (36, 254 << 20 | 3, PathBuf::from("/mnt/a b")));
-        assert_eq!((mount.kind.as_str(), mount.upper), ("ext4", None));
+        assert_eq!((mount.id, mount.dev, &mount.place), (36, 254 << 20 | 3, &PathBuf::from("/mnt/a b")));
+        assert!(!mount.is_served());
+        assert_eq!((mount.kind.as_str(), &mount.upper), ("ext4", &None));
+        let fuse = b"76 27 0:49 / /m rw,nosuid - fuse.pantler /data rw";
+        assert!(MountedAt::parse(fuse).expect("a mount").is_served());
         assert!(MountedAt::parse(b"36 35 x / /").is_none() && MountedAt::parse(b"").is_none());
         // What is no text is a name like any other.
         let odd = MountedAt::parse(b"36 35 254:3 / /mnt/caf\xe9 rw").expect("a mount");
