@@ -181,7 +181,7 @@ fn address(origin: &Path) -> Result<Option<StoreAddress>, ControlError> {
 }
 
 /// What was typed for a tier: where it is, and its size.
-fn tier(text: &str) -> Result<(pantler_tier::Place, Size), ControlError> {
+fn tier(text: &str) -> Result<(pantler_tier::TierPlace, Size), ControlError> {
     let spec = pantler_tier::TierSpec::parse(text).map_err(ControlError::invalid)?;
     Ok((spec.place, parsed(&spec.size)?))
 }
@@ -198,7 +198,7 @@ fn absolute(path: &mut Option<PathBuf>) -> Result<(), ControlError> {
 impl Tiers {
     fn resolve(&mut self) -> Result<()> {
         for text in &mut self.places {
-            if let (pantler_tier::Place::Ssd(path), size) = tier(text)? {
+            if let (pantler_tier::TierPlace::Ssd(path), size) = tier(text)? {
                 *text = format!("ssd:{},{size}", std::path::absolute(path)?.display());
             }
         }
@@ -208,13 +208,14 @@ impl Tiers {
         Ok(absolute(&mut self.authority)?)
     }
 
-    fn places(&self) -> Result<Vec<pantler_tier::Place>, ControlError> {
+    fn places(&self) -> Result<Vec<pantler_tier::TierPlace>, ControlError> {
         self.places.iter().map(|text| Ok(tier(text)?.0)).collect()
     }
 
     /// Whether a server has no password but that of the environment.
     fn needs_environment(&self) -> bool {
-        let is_server = |place: &pantler_tier::Place| matches!(place, pantler_tier::Place::Remote { .. });
+        let is_server =
+            |place: &pantler_tier::TierPlace| matches!(place, pantler_tier::TierPlace::Remote { .. });
         let places = self.places().unwrap_or_default();
         places.iter().any(|place| is_server(place) && !self.passwords.know(place))
     }

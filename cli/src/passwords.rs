@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use pantler_control::ControlError;
-use pantler_tier::{Place, TierError};
+use pantler_tier::{TierError, TierPlace};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -33,7 +33,7 @@ impl PasswordFiles {
         let mut files = Self::default();
         for word in words {
             let named = word.to_str().and_then(|text| text.split_once('='));
-            let named = named.and_then(|(server, file)| Some((Place::server(server)?, file)));
+            let named = named.and_then(|(server, file)| Some((TierPlace::server(server)?, file)));
             match named {
                 Some((server, "")) => {
                     return Err(refuse(&server, "expected a file behind the server").into());
@@ -51,7 +51,7 @@ impl PasswordFiles {
     }
 
     /// A password for no server is a mistake, and so are two for one server.
-    pub fn check(&self, tiers: &[Place]) -> Result<(), ControlError> {
+    pub fn check(&self, tiers: &[TierPlace]) -> Result<(), ControlError> {
         if let Some((server, _)) = self.each.iter().find(|one| !tiers.iter().any(|tier| tier.is_at(&one.0))) {
             return Err(refuse(server, "expected a server of this mount"));
         }
@@ -67,12 +67,12 @@ impl PasswordFiles {
     }
 
     /// The files of a tier's own servers.
-    fn of(&self, tier: &Place) -> impl Iterator<Item = &(Server, PathBuf)> {
+    fn of(&self, tier: &TierPlace) -> impl Iterator<Item = &(Server, PathBuf)> {
         self.each.iter().filter(|(server, _)| tier.is_at(server))
     }
 
     /// Whether a tier has a password that is not of the environment.
-    pub fn know(&self, tier: &Place) -> bool {
+    pub fn know(&self, tier: &TierPlace) -> bool {
         self.all.is_some() || self.of(tier).next().is_some()
     }
 }
@@ -95,7 +95,7 @@ mod tests {
         PasswordFiles::new(&words.iter().map(PathBuf::from).collect::<Vec<_>>())
     }
 
-    fn tiers(words: &[&str]) -> Vec<Place> {
+    fn tiers(words: &[&str]) -> Vec<TierPlace> {
         words.iter().map(|word| TierSpec::parse(&format!("{word},1G")).unwrap().place).collect()
     }
 

@@ -109,8 +109,8 @@ fn a_program_that_runs_is_steered_where_it_is() {
     });
 }
 
-/// Protects a service: it is named by its control group, and steering ends by itself once nobody is
-/// left.
+/// Protects a service: it is named by its control group, and steering ends by itself with its last
+/// process.
 #[test]
 fn a_control_group_is_steered_as_a_whole_and_steering_ends_with_its_programs() {
     if !can_steer() {

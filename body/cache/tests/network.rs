@@ -12,7 +12,7 @@ use pantler_rig::{Net, command_bytes};
 use pantler_sim::tiers::{Protocol, UlcClients};
 use pantler_steward::placement::{Client, Order, Passing, Sizes, Step, Tier as Distance};
 use pantler_steward::{FileId, OwnerId};
-use pantler_tier::{Place, RemoteOptions, RemoteTier, Seal, Stem, Tier};
+use pantler_tier::{RemoteOptions, RemoteTier, Seal, Stem, Tier, TierPlace};
 use pantler_tier_server::{ServeOptions, Server};
 
 const BLOCK: usize = 64 << 10;
@@ -70,7 +70,7 @@ fn clients_in_namespaces_do_as_in_the_simulator() {
         net.within(number + 1, || {
             let nodes = vec![(net.server(number + 1), port)];
             let tier = RemoteTier::new(RemoteOptions {
-                place: Place::Remote { nodes, tls: false, cluster: false, user: None },
+                place: TierPlace::Remote { nodes, tls: false, cluster: false, user: None },
                 bytes: 1 << 30,
                 timeout: Duration::from_secs(5),
                 password: None,

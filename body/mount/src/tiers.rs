@@ -9,7 +9,9 @@ use pantler_control::Size;
 use pantler_kernel::memory::Limit;
 use pantler_origin::Origin;
 use pantler_steward::placement::FRAMES_TOTAL_MAX;
-use pantler_tier::{Place, RemoteOptions, RemoteTier, SSD_BLOCKS_MAX, Seal, SsdTier, Stem, Tier, TierError};
+use pantler_tier::{
+    RemoteOptions, RemoteTier, SSD_BLOCKS_MAX, Seal, SsdTier, Stem, Tier, TierError, TierPlace,
+};
 
 use crate::content::Shelf;
 use crate::stems::Stems;
@@ -34,7 +36,7 @@ pub enum TierMissing {
 #[derive(Clone)]
 pub struct TierOptions {
     /// Where each is, and its size in bytes, nearest first.
-    pub places: Vec<(Place, u64)>,
+    pub places: Vec<(TierPlace, u64)>,
     /// How long an answer may take: what a reader waits for a tier that breaks.
     pub timeout: Duration,
     /// What happens when one is not there at the start.
@@ -72,7 +74,7 @@ impl Default for TierOptions {
 }
 
 impl TierOptions {
-    fn password_of(&self, place: &Place) -> Option<&String> {
+    fn password_of(&self, place: &TierPlace) -> Option<&String> {
         let own = self.passwords.iter().find(|(server, _)| place.is_at(server));
         own.map(|(_, password)| password).or(self.password.as_ref())
     }
@@ -139,7 +141,7 @@ fn check_once(options: &MountOptions) -> Result<(), MountError> {
 fn check_order(options: &MountOptions) -> Result<(), MountError> {
     let mut is_shared = false;
     for (place, _) in &options.tiers.places {
-        let is_own = matches!(place, Place::Ssd(_));
+        let is_own = matches!(place, TierPlace::Ssd(_));
         if is_own && is_shared {
             let text = format!("tier {place}: expected tiers of this machine before those that others share");
             return Err(MountError::Option(text));
@@ -157,7 +159,7 @@ fn check_frames(options: &MountOptions) -> Result<(), MountError> {
     for (place, bytes) in &options.tiers.places {
         let frames = bytes / block_bytes;
         let (typed, blocks) = (Size::new(*bytes), Size::new(block_bytes));
-        if matches!(place, Place::Ssd(_)) && frames > SSD_BLOCKS_MAX {
+        if matches!(place, TierPlace::Ssd(_)) && frames > SSD_BLOCKS_MAX {
             return Err(MountError::Option(format!(
                 "tier {place} of {typed}: {frames} blocks of {blocks}, but one on this machine can have \
                  {SSD_BLOCKS_MAX}; make it smaller, or blocks larger (--block-size)"
@@ -208,9 +210,13 @@ fn rounded(bytes: u64) -> Size {
     Size::new(bytes.div_ceil(1 << 20).saturating_mul(1 << 20))
 }
 
-fn open_one(options: &MountOptions, place: &Place, bytes: u64) -> Result<(Arc<dyn Tier>, bool), MountError> {
+fn open_one(
+    options: &MountOptions,
+    place: &TierPlace,
+    bytes: u64,
+) -> Result<(Arc<dyn Tier>, bool), MountError> {
     let TierOptions { timeout, missing, authority, seal, .. } = &options.tiers;
-    if let Place::Ssd(path) = place {
+    if let TierPlace::Ssd(path) = place {
         let tier = SsdTier::open(path, bytes, options.block_bytes, seal.clone()).map_err(tier_error)?;
         return Ok((Arc::new(tier.within(*timeout)), true));
     }
@@ -317,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_tier_whose_blocks_cannot_be_known_is_refused_with_its_size_and_the_remedy() {
-        let place = |text: &str| (Place::Ssd(text.into()), 64 << 30);
+        let place = |text: &str| (TierPlace::Ssd(text.into()), 64 << 30);
         let options = |block_bytes, index_bytes_max| {
             let mut options = MountOptions { block_bytes, ..MountOptions::new("/", "/mnt") };
             options.tiers.places = vec![place("/a"), place("/b")];

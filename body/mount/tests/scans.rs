@@ -12,7 +12,7 @@ use std::time::Duration;
 use common::{Fixture, cannot_mount, pattern};
 use pantler_mount::{Interpose, Lookahead, MountOptions};
 use pantler_origin::Source;
-use pantler_tier::Place;
+use pantler_tier::TierPlace;
 
 const BLOCK: u64 = 64 << 10;
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -49,7 +49,7 @@ fn two_passes(
         (plain.cache_bytes, plain.lookahead) = (cache, lookahead);
         // However busy the disk is.
         plain.tiers.timeout = PATIENCE;
-        plain.tiers.places = vec![(Place::Ssd(folder.path().join("tier")), tier)];
+        plain.tiers.places = vec![(TierPlace::Ssd(folder.path().join("tier")), tier)];
         plain.interpose = Some(interpose);
         *options = plain;
     });

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use common::{Fixture, cannot_mount, eventually, pattern, quote, shell};
 use pantler_control::Speaker;
 use pantler_mount::{Lookahead, Mount, MountError, MountOptions, Place, StoreOptions};
-use pantler_tier::Place as TierPlace;
+use pantler_tier::TierPlace;
 use pantler_tier_server::{ServeOptions, Server};
 use s3::{Fault, Shop};
 

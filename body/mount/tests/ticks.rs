@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use common::{Fixture, cannot_mount, detach, eventually, must, open_to_all, shell, skip};
 use pantler_mount::MountOptions;
-use pantler_tier::Place;
+use pantler_tier::TierPlace;
 use pantler_tier_server::{ServeOptions, Server};
 
 const BLOCK: usize = 64 << 10;
@@ -79,7 +79,7 @@ fn a_file_that_changed_within_a_tick_goes_to_no_tier_before_the_tick_has_passed(
         let end = Stop(&stop);
         let choose = |options: &mut MountOptions| {
             let nodes = vec![("127.0.0.1".to_owned(), port)];
-            let place = Place::Remote { nodes, tls: false, cluster: false, user: None };
+            let place = TierPlace::Remote { nodes, tls: false, cluster: false, user: None };
             (options.cache_bytes, options.block_bytes) = (1 << 20, BLOCK);
             options.tiers.places = vec![(place, 16 << 20)];
             options.tiers.timeout = Duration::from_secs(10);

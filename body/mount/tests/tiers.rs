@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use common::{Fixture, cannot_mount, eventually, pattern};
 use pantler_mount::{Mount, MountOptions};
 use pantler_rig::Net;
-use pantler_tier::{Place, Seal, Secret};
+use pantler_tier::{Seal, Secret, TierPlace};
 use pantler_tier_server::{ServeOptions, Server};
 
 const BLOCK: usize = 64 << 10;
@@ -39,9 +39,9 @@ impl Served {
         Self { address, stop, thread: Some(thread) }
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> TierPlace {
         let nodes = vec![("127.0.0.1".to_owned(), self.address.port())];
-        Place::Remote { nodes, tls: false, cluster: false, user: None }
+        TierPlace::Remote { nodes, tls: false, cluster: false, user: None }
     }
 }
 
@@ -52,7 +52,7 @@ impl Drop for Served {
     }
 }
 
-fn with_tiers(options: &mut MountOptions, cache_bytes: u64, places: Vec<(Place, u64)>) {
+fn with_tiers(options: &mut MountOptions, cache_bytes: u64, places: Vec<(TierPlace, u64)>) {
     options.cache_bytes = cache_bytes;
     options.block_bytes = BLOCK;
     options.threads = 4;
@@ -116,7 +116,7 @@ fn a_second_scan_reads_from_the_origin_what_no_tier_could_hold() {
         return;
     }
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let place = Place::Ssd(folder.path().join("tier"));
+    let place = TierPlace::Ssd(folder.path().join("tier"));
     let (cache, tier) = (8 << 20, 16 << 20);
     // What waits, looked ahead, takes frames from tier 1: here all are for what is kept.
     let choose = |options: &mut MountOptions, place| {
@@ -148,7 +148,7 @@ fn a_second_scan_reads_from_the_origin_what_no_tier_could_hold() {
     assert!(stat.hits > 0 && stat.damaged == 0, "{stat:?}");
     // After a restart, the tier still holds its part.
     fixture.unmount();
-    let (origin, place) = (fixture.origin.clone(), Place::Ssd(folder.path().join("tier")));
+    let (origin, place) = (fixture.origin.clone(), TierPlace::Ssd(folder.path().join("tier")));
     let again = Fixture::over(origin, |options| choose(options, place));
     scan(&again.mnt.join("f"), &bytes);
     let read = read_bytes(&again);
@@ -165,7 +165,7 @@ fn a_file_larger_than_memory_and_an_ssd_goes_on_to_a_server_and_comes_back() {
     let listen = served.address.to_string();
     // As `--tier ssd:PATH,8M --tier redis://HOST:PORT,16M`.
     let fixture = Fixture::with(|options| {
-        let places = vec![(Place::Ssd(folder.path().join("tier")), 8 << 20), (served.place(), 16 << 20)];
+        let places = vec![(TierPlace::Ssd(folder.path().join("tier")), 8 << 20), (served.place(), 16 << 20)];
         with_tiers(options, 8 << 20, places);
         options.lookahead = pantler_mount::Lookahead::None;
         // However busy the disk is.
@@ -216,7 +216,7 @@ fn a_mount_goes_without_an_ssd_that_another_one_uses() {
     }
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let choose = |options: &mut MountOptions| {
-        with_tiers(options, 4 << 20, vec![(Place::Ssd(folder.path().join("tier")), 8 << 20)]);
+        with_tiers(options, 4 << 20, vec![(TierPlace::Ssd(folder.path().join("tier")), 8 << 20)]);
         options.tiers.missing = pantler_mount::TierMissing::Without;
     };
     let one = Fixture::with(choose);
@@ -388,7 +388,7 @@ fn a_server_that_is_reached_late_is_known_by_what_it_holds() {
     // The same client by its mount point.
     let mount = || {
         let nodes = vec![(net.server(1), served.address.port())];
-        let place = Place::Remote { nodes, tls: false, cluster: false, user: None };
+        let place = TierPlace::Remote { nodes, tls: false, cluster: false, user: None };
         let mut options = MountOptions::new(&origin, &point);
         with_tiers(&mut options, 6 << 20, vec![(place, 64 << 20)]);
         options.lookahead = pantler_mount::Lookahead::None;

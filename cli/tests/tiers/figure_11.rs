@@ -9,7 +9,7 @@ use std::time::Duration;
 use pantler_mount::{Lookahead, Mount, MountOptions, Mounted, TierOptions};
 use pantler_rig::{HEADER_BYTES, Net, SEGMENT_BYTES, Traffic, command_bytes};
 use pantler_steward::placement::Passing;
-use pantler_tier::{Place, Seal, Stem};
+use pantler_tier::{Seal, Stem, TierPlace};
 use serde_json::Value;
 
 use crate::server::{Kind, PORT, Server};
@@ -120,7 +120,7 @@ fn found(behind: &Behind, references: &[(u64, u64)], clients: usize) -> Option<F
         let point = folder.path().join(number.to_string());
         fs::create_dir(&point).unwrap();
         let nodes = vec![(net.server(number), PORT)];
-        let place = Place::Remote { nodes, tls: false, cluster: false, user: None };
+        let place = TierPlace::Remote { nodes, tls: false, cluster: false, user: None };
         let mut options = MountOptions::new(&origin, &point);
         (options.cache_bytes, options.block_bytes, options.threads) = (8 << 20, BLOCK, 4);
         options.lookahead = Lookahead::None;

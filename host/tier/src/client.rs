@@ -43,7 +43,7 @@ use futures_util::future::join_all;
 use redis::{Cmd, RedisResult, Value, cmd};
 
 use crate::wire::ENTRY_BYTES;
-use crate::{Given, Key, News, Place, Retrieve, Seal, Tier, TierError, Wanted};
+use crate::{Given, Key, News, Retrieve, Seal, Tier, TierError, TierPlace, Wanted};
 use connect::{Connected, Kind};
 use engine::Engine;
 use hear::Ears;
@@ -68,7 +68,7 @@ const _: () = assert!(DROPPED_MAX < crate::wire::WORDS_MAX);
 #[derive(Clone)]
 pub struct RemoteOptions {
     /// Where, and how.
-    pub place: Place,
+    pub place: TierPlace,
     /// What is said to be used of it, in bytes.
     pub bytes: u64,
     /// How long an answer may take.
@@ -112,7 +112,7 @@ impl RemoteTier {
     /// [`TierError::Invalid`] for options that make no sense.
     pub fn new(options: RemoteOptions) -> Result<Self, TierError> {
         let name = options.place.to_string();
-        if !matches!(options.place, Place::Remote { .. }) {
+        if !matches!(options.place, TierPlace::Remote { .. }) {
             return Err(TierError::Invalid(format!("tier {name}: expected a server")));
         }
         let failed =
@@ -165,7 +165,7 @@ impl RemoteTier {
     /// As [`within`](Self::within), for what no reader waits for. A cluster is asked first which
     /// nodes are there.
     fn patiently<T>(&self, work: impl Future<Output = T>) -> Result<T, TierError> {
-        let steps = if matches!(self.options.place, Place::Remote { cluster: true, .. }) { 3 } else { 1 };
+        let steps = if matches!(self.options.place, TierPlace::Remote { cluster: true, .. }) { 3 } else { 1 };
         let timeout = self.options.timeout.max(CONNECT_TIMEOUT) * steps;
         let limited = async { tokio::time::timeout(timeout, work).await };
         self.engine.block_on(limited).map_err(|_| TierError::Timeout {

@@ -29,6 +29,6 @@ pub use error::TierError;
 pub use key::{Key, PREFIX, Stem};
 pub use seal::{ENVELOPE_BYTES_MAX, Seal, Secret};
 pub use secret_file::{read_key_file, read_secret, read_secret_file};
-pub use spec::{Place, TierSpec};
+pub use spec::{TierPlace, TierSpec};
 pub use ssd::{SSD_BLOCKS_MAX, SsdTier};
 pub use tier::{Given, NEWS_MAX, News, Put, Retrieve, Tier, Wanted};

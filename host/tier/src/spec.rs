@@ -17,7 +17,7 @@ use crate::ssd::{SSD_INDEX_BYTES_MAX, file_in};
 /// Where a tier is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Place {
+pub enum TierPlace {
     /// In a directory or file of this machine.
     Ssd(PathBuf),
     /// On a server, or a cluster of them.
@@ -33,7 +33,7 @@ pub enum Place {
     },
 }
 
-impl Place {
+impl TierPlace {
     /// Whether both lead to one tier, as far as names tell: a file by whatever path, a server by
     /// whatever scheme and user. No address is looked up.
     pub fn is_same(&self, other: &Self) -> bool {
@@ -102,7 +102,7 @@ fn is_same_node((host, port): &(String, u16), (other, at): &(String, u16)) -> bo
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TierSpec {
     /// Where.
-    pub place: Place,
+    pub place: TierPlace,
     /// The size as typed: everything after the last comma.
     pub size: String,
 }
@@ -134,7 +134,7 @@ impl TierSpec {
             if place.is_empty() {
                 return Err(format!("tier {:?}: {EXPECTED}", shown(text)));
             }
-            return Ok(Self { place: Place::Ssd(place.into()), size });
+            return Ok(Self { place: TierPlace::Ssd(place.into()), size });
         }
         let (tls, cluster) = match scheme {
             "redis" => (false, false),
@@ -162,7 +162,7 @@ impl TierSpec {
         let nodes = hosts.split('+').map(node).collect::<Option<Vec<_>>>();
         match nodes {
             Some(nodes) if cluster || nodes.len() == 1 => {
-                Ok(Self { place: Place::Remote { nodes, tls, cluster, user }, size })
+                Ok(Self { place: TierPlace::Remote { nodes, tls, cluster, user }, size })
             }
             _ => Err(format!("tier {:?}: {EXPECTED}", shown(text))),
         }
@@ -201,7 +201,7 @@ fn node(text: &str) -> Option<(String, u16)> {
     is_name.then(|| (host.to_owned(), port))
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TierPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ssd(path) => write!(f, "ssd:{}", path.display()),
@@ -279,8 +279,8 @@ mod tests {
 
     #[test]
     fn a_server_has_a_port_that_is_typed() {
-        assert_eq!(Place::server("host:7"), Some(("host".to_owned(), 7)));
-        assert_eq!(Place::server("[::1]:7"), Some(("::1".to_owned(), 7)));
+        assert_eq!(TierPlace::server("host:7"), Some(("host".to_owned(), 7)));
+        assert_eq!(TierPlace::server("[::1]:7"), Some(("::1".to_owned(), 7)));
         for text in [
             "",
             "host",
@@ -294,7 +294,7 @@ mod tests {
             "host:7x",
             "host:70000",
         ] {
-            assert_eq!(Place::server(text), None, "{text}");
+            assert_eq!(TierPlace::server(text), None, "{text}");
         }
     }
 

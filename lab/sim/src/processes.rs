@@ -47,7 +47,7 @@ mod workload;
 pub use crate::hint::Hint;
 pub use configuration::{CONFIGURATIONS, Configuration};
 pub use disk::{DISKS, DiskModel};
-pub use layout::{Layout, Place};
+pub use layout::{DiskPosition, Layout};
 pub use lists::Lists;
 pub use machine::{MachineError, MachineOptions, run_processes};
 pub use outcome::{DiskRead, ProcessOutcome, ProcessesOutcome};

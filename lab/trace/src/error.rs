@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// Where something is in the content of a trace, after decompression.
 #[derive(Debug, Clone, Copy, Display, PartialEq, Eq)]
-pub enum Place {
+pub enum Position {
     /// Number of a line, from 1.
     #[display("line {_0}")]
     Line(u64),
@@ -87,7 +87,7 @@ pub enum TraceError {
         /// The file.
         path: PathBuf,
         /// Which line, or where the record starts.
-        place: Place,
+        place: Position,
         /// What is wrong with it.
         bad: Bad,
     },

@@ -42,7 +42,7 @@ mod unit;
 mod writer;
 
 pub use builder::PreparedBuilder;
-pub use error::{Bad, Place, TraceError};
+pub use error::{Bad, Position, TraceError};
 pub use formats::Format;
 pub use formats::csv::Columns;
 pub use nearest::{nearest, perhaps};

@@ -15,7 +15,7 @@
 
 use std::path::Path;
 
-use crate::error::{Bad, Place};
+use crate::error::{Bad, Position};
 use crate::formats::csv::{Columns, Csv};
 use crate::formats::{Format, Lines, Records};
 use crate::formats::{arc, hash_ids, keys, lirs, msr, oracle_general, text, vscsi};
@@ -179,7 +179,7 @@ impl Reader {
             self.ended = true;
         } else if chunk.len() < width {
             let bad = cut(chunk);
-            return Err(self.bad(Place::Byte(start), bad));
+            return Err(self.bad(Position::Byte(start), bad));
         } else {
             parser.plain(chunk, keys, bytes);
         }
@@ -208,7 +208,7 @@ impl Reader {
                 parser.line(line, &mut self.names, batch)
             };
             if let Err(bad) = result {
-                return Err(self.bad(Place::Line(self.line), bad));
+                return Err(self.bad(Position::Line(self.line), bad));
             }
             if last && self.input.is_unended() && self.guess.format.hides_cuts() {
                 let text = format!("line {}, the last one, has no end: it may be cut", self.line);
@@ -231,14 +231,14 @@ impl Reader {
         }
         if chunk.len() < width {
             let bad = cut(chunk);
-            return Err(self.bad(Place::Byte(start), bad));
+            return Err(self.bad(Position::Byte(start), bad));
         }
         let parsed = parser.records(chunk, &mut self.names, batch);
-        parsed.map_err(|(at, bad)| self.bad(Place::Byte(start + (at * width) as u64), bad))
+        parsed.map_err(|(at, bad)| self.bad(Position::Byte(start + (at * width) as u64), bad))
     }
 
     /// Ends with a bad line or record.
-    fn bad(&mut self, place: Place, bad: Bad) -> TraceError {
+    fn bad(&mut self, place: Position, bad: Bad) -> TraceError {
         self.ended = true;
         TraceError::Bad { path: self.input.path().to_owned(), place, bad }
     }

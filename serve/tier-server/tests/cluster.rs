@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::{get, key, put, remote};
 use pantler_rig::{Ready, Server, eventually};
-use pantler_tier::{Place, Put, RemoteOptions, RemoteTier, Retrieve, Tier};
+use pantler_tier::{Put, RemoteOptions, RemoteTier, Retrieve, Tier, TierPlace};
 use rustix::process::{Signal, kill_process};
 
 /// A replica takes over after two seconds without its master, and some.
@@ -103,7 +103,7 @@ impl Cluster {
     fn client(&self, nodes: &[usize], name: &str) -> Client {
         let nodes = nodes.iter().map(|node| ("127.0.0.1".to_owned(), self.nodes[*node].port())).collect();
         let tier = RemoteTier::new(RemoteOptions {
-            place: Place::Remote { nodes, tls: false, cluster: true, user: None },
+            place: TierPlace::Remote { nodes, tls: false, cluster: true, user: None },
             timeout: TIMEOUT,
             ..remote(0, name)
         });

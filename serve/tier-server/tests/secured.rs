@@ -7,11 +7,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::{Served, ask, give};
-use pantler_tier::{Place, Put, RemoteOptions, RemoteTier, Retrieve, Tier};
+use pantler_tier::{Put, RemoteOptions, RemoteTier, Retrieve, Tier, TierPlace};
 
 fn client(host: &str, port: u16, choose: impl FnOnce(&mut RemoteOptions)) -> RemoteTier {
     common::client(port, "one", |options| {
-        if let Place::Remote { nodes, .. } = &mut options.place {
+        if let TierPlace::Remote { nodes, .. } = &mut options.place {
             *nodes = vec![(host.to_owned(), port)];
         }
         choose(options);
@@ -24,7 +24,7 @@ fn write(path: &Path, text: &str) {
 }
 
 fn tls(tier: &mut RemoteOptions, authority: &Path) {
-    if let Place::Remote { tls, .. } = &mut tier.place {
+    if let TierPlace::Remote { tls, .. } = &mut tier.place {
         *tls = true;
     }
     tier.authority = Some(authority.to_owned());

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use common::{ask, eventually, give, hear, key, remote};
 use pantler_rig::{Ready, Server};
-use pantler_tier::{Place, Put, RemoteOptions, RemoteTier, Retrieve, Tier};
+use pantler_tier::{Put, RemoteOptions, RemoteTier, Retrieve, Tier, TierPlace};
 
 const PASSWORD: &str = "s3cretOfTheServer";
 
@@ -72,7 +72,7 @@ impl Servers {
         let nodes: Vec<_> = self.ports().map(|port| (host.to_owned(), port)).collect();
         let cluster = nodes.len() > 1;
         let mut options = RemoteOptions {
-            place: Place::Remote { nodes, tls: true, cluster, user: None },
+            place: TierPlace::Remote { nodes, tls: true, cluster, user: None },
             password: Some(PASSWORD.to_owned()),
             authority: Some(self.certificate.chain.clone()),
             ..remote(0, "one")
@@ -110,7 +110,7 @@ fn redis_over_tls_with_a_password_and_not_without() {
         (
             "no TLS",
             servers.client("localhost", |options| {
-                if let Place::Remote { tls, .. } = &mut options.place {
+                if let TierPlace::Remote { tls, .. } = &mut options.place {
                     *tls = false;
                 }
             }),

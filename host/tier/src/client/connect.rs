@@ -12,7 +12,7 @@ use super::bound::Bounded;
 use super::hear::Ears;
 use super::manner::{Manner, Node, one_line, plain};
 use super::shards::Shards;
-use crate::{Key, PREFIX, Place};
+use crate::{Key, PREFIX, TierPlace};
 
 /// How soon a cluster is looked at again, and how seldom at last.
 const WATCH_PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
@@ -75,7 +75,7 @@ pub(super) async fn connect(
     ears: &Arc<Mutex<Ears>>,
     line: u64,
 ) -> Result<Connected, String> {
-    let Place::Remote { nodes, tls, cluster, user } = &options.place else {
+    let TierPlace::Remote { nodes, tls, cluster, user } = &options.place else {
         return Err("expected a server".to_owned());
     };
     let hear = {

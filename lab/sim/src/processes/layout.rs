@@ -14,7 +14,7 @@ use pantler_trace::generate::Permutation;
 
 /// Where a block lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct DiskPosition {
     /// On which disk.
     pub disk: usize,
     /// Where there, in blocks.
@@ -25,7 +25,7 @@ pub struct Place {
 struct File {
     folder: usize,
     blocks: u64,
-    place: Place,
+    place: DiskPosition,
 }
 
 /// Files and where they lie. A file's id is the number of files before it.
@@ -54,7 +54,7 @@ impl Layout {
 
     /// A new file of `blocks` blocks.
     pub fn file(&mut self, folder: usize, blocks: u64) -> FileId {
-        self.files.push(File { folder, blocks, place: Place { disk: 0, position: 0 } });
+        self.files.push(File { folder, blocks, place: DiskPosition { disk: 0, position: 0 } });
         FileId(self.files.len() as u64 - 1)
     }
 
@@ -81,7 +81,7 @@ impl Layout {
                 let order = Permutation::new(members.len() as u64, seed ^ folder as u64);
                 for at in 0..members.len() as u64 {
                     let file = &mut self.files[members[order.at(at) as usize]];
-                    file.place = Place { disk, position };
+                    file.place = DiskPosition { disk, position };
                     position = position.saturating_add(file.blocks);
                 }
             }
@@ -89,10 +89,11 @@ impl Layout {
     }
 
     /// Where a block lies; `None` behind the end of its file.
-    pub fn place(&self, block: Block) -> Option<Place> {
+    pub fn place(&self, block: Block) -> Option<DiskPosition> {
         let file = self.files.get(usize::try_from(block.file.0).ok()?)?;
-        let Place { disk, position } = file.place;
-        (block.index < file.blocks).then_some(Place { disk, position: position.saturating_add(block.index) })
+        let DiskPosition { disk, position } = file.place;
+        (block.index < file.blocks)
+            .then_some(DiskPosition { disk, position: position.saturating_add(block.index) })
     }
 
     /// Blocks of a file; 0 for one that is not there.

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 pub use pantler_rig::eventually;
 use pantler_tier::{
-    Given, Key, News, Place, Put, RemoteOptions, RemoteTier, Retrieve, Seal, Stem, Tier, TierError, Wanted,
+    Given, Key, News, Put, RemoteOptions, RemoteTier, Retrieve, Seal, Stem, Tier, TierError, TierPlace,
+    Wanted,
 };
 use pantler_tier_server::{ServeOptions, Server};
 
@@ -88,7 +89,7 @@ pub fn read_until(mut stream: &TcpStream, end: &[u8]) {
 pub fn remote(port: u16, name: &str) -> RemoteOptions {
     let nodes = vec![("127.0.0.1".to_owned(), port)];
     RemoteOptions {
-        place: Place::Remote { nodes, tls: false, cluster: false, user: None },
+        place: TierPlace::Remote { nodes, tls: false, cluster: false, user: None },
         bytes: 1 << 30,
         timeout: Duration::from_secs(2),
         password: None,
