@@ -11,12 +11,11 @@ const FRAMES: u32 = 819;
 
 fn compare(workload: &str, configuration: &str) {
     let scene = Scene::of_workloads(&[workload], 1).expect("a workload");
-    compare_on(workload, &scene, configuration, "rz56");
+    compare_on(workload, &scene, configuration, "rz56".parse().expect("a disk"));
 }
 
-fn compare_on(workload: &str, scene: &Scene, configuration: &str, disk: &str) {
+fn compare_on(workload: &str, scene: &Scene, configuration: &str, model: DiskModel) {
     let configuration: Configuration = configuration.parse().expect("a configuration");
-    let model: DiskModel = disk.parse().expect("a disk");
     let mut options = MachineOptions::new(configuration, FRAMES, model);
     options.log_reads = true;
     let mut simulated = run_processes(scene, &options, &Watch::default()).expect("it runs");
@@ -59,7 +58,7 @@ fn of_a_selection_from_a_table() {
     let specification: Specification = "uniform:ids=4000,requests=2000,seed=3".parse().expect("a generator");
     let trace = specification.prepare().expect("within bounds");
     let scene = Scene::of_trace(&trace, 20_000, &Control::default()).0;
-    let disk = "arm:seek=8.5,rotation=4.17,transfer=0.0273,blocks=4882812";
+    let disk = DiskModel::arm(4_882_812, 8_500_000, 4_170_000, 27_300);
     compare_on("table", &scene, "ac+prefetch+scheduling", disk);
 }
 

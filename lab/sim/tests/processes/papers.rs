@@ -6,7 +6,7 @@
 use pantler_sim::processes::{CONFIGURATIONS, Configuration, ProcessesOutcome};
 use pantler_steward::lists::Prefetching;
 
-use crate::run::{options, run, scene};
+use crate::run::{disk, options, run, scene};
 
 const SINGLE: [&str; 7] = ["cs1", "cs2", "cs3", "din", "gli", "pse1", "pse2"];
 const PAIRS: [&str; 7] =
@@ -15,9 +15,9 @@ const PAIRS: [&str; 7] =
 /// Postgres has its files on the paper's second disk.
 fn measured(names: &str, configuration: Configuration, frames: u32) -> ProcessesOutcome {
     let mut options =
-        options(configuration.as_str(), frames, if names.starts_with("pse") { "rz26" } else { "rz56" });
+        options(configuration.as_str(), frames, disk(if names.starts_with("pse") { "rz26" } else { "rz56" }));
     if names.contains(",pse") {
-        options.disks.push("rz26".parse().expect("a disk"));
+        options.disks.push(disk("rz26"));
     }
     run(&scene(names), &options)
 }
@@ -81,7 +81,7 @@ fn the_model_is_near_what_was_measured() {
 #[test]
 fn figure_1() {
     let scene = scene("figure-1");
-    let disk = "fixed:latency=4,parallel=1";
+    let disk = disk("figure-1");
     let mut units = Vec::new();
     let none = Prefetching { threshold: u32::MAX, ..Prefetching::default() };
     let model = Prefetching { threshold: 1, batch: 1, when_idle: true, ..Prefetching::default() };
@@ -108,13 +108,13 @@ fn figure_1() {
 #[test]
 fn a_scan_hits_nearly_always() {
     let scene = scene("scan");
-    for (configuration, disk) in [("lru+obl", "rz56"), ("ac+prefetch+scheduling", "rz56"), ("lru+obl", "ssd")]
+    for (configuration, name) in [("lru+obl", "rz56"), ("ac+prefetch+scheduling", "rz56"), ("lru+obl", "ssd")]
     {
-        let outcome = run(&scene, &options(configuration, 100, disk));
+        let outcome = run(&scene, &options(configuration, 100, disk(name)));
         let process = &outcome.processes[0];
         let found = process.hits + process.late;
         println!(
-            "{configuration} on {disk}: {} hits, {} late of {}",
+            "{configuration} on {name}: {} hits, {} late of {}",
             process.hits, process.late, process.references
         );
         assert!(found * 1000 >= process.references * 999, "{found}");

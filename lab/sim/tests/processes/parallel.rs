@@ -3,7 +3,7 @@
 //! `cargo test -p pantler-sim --test processes parallel -- --nocapture` prints the rows.
 
 use pantler_sim::Control;
-use pantler_sim::processes::{Lists, MachineOptions, ProcessesOutcome, Scene};
+use pantler_sim::processes::{DiskModel, Lists, MachineOptions, ProcessesOutcome, Scene};
 use pantler_steward::lists::Prefetching;
 use pantler_steward::scheduling::PaceOptions;
 use pantler_trace::generate::Specification;
@@ -17,9 +17,13 @@ fn scattered(text: &str) -> Scene {
     Scene::of_trace(&trace, 10_000, &Control::default()).0
 }
 
+/// A disk that serves as many reads at once, 0.1 ms each.
+fn serving(parallel: u32) -> DiskModel {
+    DiskModel::Fixed { latency_ns: 100_000, parallel }
+}
+
 fn on(scene: &Scene, parallel: u32, pace: PaceOptions) -> ProcessesOutcome {
-    let disk = format!("fixed:latency=0.1,parallel={parallel}");
-    let options = options("ac+prefetch+scheduling", 4000, &disk);
+    let options = options("ac+prefetch+scheduling", 4000, serving(parallel));
     let prefetching = Some(Prefetching { batch: pace.batch, ..Prefetching::default() });
     run(scene, &MachineOptions { prefetching, pace: Some(pace), ..options })
 }
@@ -65,8 +69,7 @@ fn a_neighbour_is_not_slowed_by_what_adapts() {
     println!("elapsed ms of the one that asks, beside one with a list");
     for parallel in [1, 4, 16] {
         let asks = |pace| {
-            let mut options =
-                options("ac+prefetch+scheduling", 4000, &format!("fixed:latency=0.1,parallel={parallel}"));
+            let mut options = options("ac+prefetch+scheduling", 4000, serving(parallel));
             options.processors = std::num::NonZeroU32::new(2).expect("it is not 0");
             options.pace = Some(pace);
             run(&scene, &options).processes[1].elapsed_ns / 1_000_000

@@ -1,14 +1,15 @@
 //! Running scenes in tests.
 
 use pantler_sim::Watch;
-use pantler_sim::processes::{MachineOptions, ProcessesOutcome, Scene, run_processes};
+use pantler_sim::processes::{DiskModel, MachineOptions, ProcessesOutcome, Scene, run_processes};
 
-pub fn options(configuration: &str, frames: u32, disk: &str) -> MachineOptions {
-    MachineOptions::new(
-        configuration.parse().expect("a configuration"),
-        frames,
-        disk.parse().expect("a disk"),
-    )
+pub fn options(configuration: &str, frames: u32, disk: DiskModel) -> MachineOptions {
+    MachineOptions::new(configuration.parse().expect("a configuration"), frames, disk)
+}
+
+/// A disk by name.
+pub fn disk(name: &str) -> DiskModel {
+    name.parse().expect("a disk")
 }
 
 pub fn scene(names: &str) -> Scene {

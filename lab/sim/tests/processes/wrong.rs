@@ -4,7 +4,7 @@
 
 use pantler_sim::processes::{Lists, ProcessesOutcome};
 
-use crate::run::{options, run, scene};
+use crate::run::{disk, options, run, scene};
 
 const WRONG: [Lists; 4] = [Lists::Shuffled, Lists::Foreign, Lists::Endless, Lists::Unread];
 
@@ -12,7 +12,7 @@ const WRONG: [Lists; 4] = [Lists::Shuffled, Lists::Foreign, Lists::Endless, List
 fn beside(names: &str, lists: Lists) -> ProcessesOutcome {
     let mut scene = scene(names);
     scene.tell(0, lists, 7);
-    run(&scene, &options("ac+prefetch+scheduling", 819, "rz56"))
+    run(&scene, &options("ac+prefetch+scheduling", 819, disk("rz56")))
 }
 
 fn percent(time_ns: u64, before_ns: u64) -> f64 {
