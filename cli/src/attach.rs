@@ -23,7 +23,7 @@ use crate::values;
 
 /// Where control groups are.
 const GROUPS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/memory"];
-/// Between two looks at who is there.
+/// Between two looks at which processes are there.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Steer programs that run already.

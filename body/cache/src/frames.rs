@@ -86,7 +86,7 @@ pub(crate) struct Missing {
     pub(crate) pages: Pages,
     /// Bytes that the block has, as far as is known.
     pub(crate) extent: u32,
-    /// Because of whom.
+    /// The owner whose reference or lookahead asks for it.
     pub(crate) owner: OwnerId,
 }
 

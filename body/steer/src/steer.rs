@@ -377,7 +377,7 @@ impl Trial {
             let path = Path::new("/proc/self/exe");
             let failed = |error| SteerError::file("read", path, error);
             let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get() as u32);
-            // An error: nobody waits for it any more.
+            // An error: the run is given up.
             told.recv().map_err(|_| failed(io::ErrorKind::Interrupted.into()))?;
             let file = fs::File::open(path).map_err(failed)?;
             let mut byte = [0];
