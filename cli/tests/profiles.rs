@@ -72,6 +72,7 @@ fn corpus(folder: &Path, files: usize, bytes: usize, suffix: &str) {
 /// What a steered script printed, and what was told of the run when it was about to end.
 struct Told {
     out: String,
+    err: String,
     stat: Value,
     folder: PathBuf,
     explained: String,
@@ -89,7 +90,8 @@ impl Told {
     }
 
     fn level(&self, priority: i64) -> Option<(&str, u64)> {
-        let levels = self.owner()["priorities"].as_array().unwrap();
+        let levels = self.owner()["priorities"].as_array();
+        let levels = levels.unwrap_or_else(|| panic!("{} after {}", self.stat, self.err));
         let level = levels.iter().find(|level| level["priority"] == priority)?;
         Some((level["policy"].as_str().unwrap(), level["blocks"].as_u64().unwrap()))
     }
@@ -182,7 +184,7 @@ fn steered_as(
     assert!(output.status.success(), "{script}: {err}");
     let stat = serde_json::from_str(&stat).unwrap_or_else(|error| panic!("{error}: {err}"));
     let out = fs::read_to_string(folder.join("steered.out")).unwrap();
-    Told { out, stat, folder: folder.to_owned(), explained }
+    Told { out, err: err.into_owned(), stat, folder: folder.to_owned(), explained }
 }
 
 #[test]
@@ -353,7 +355,13 @@ fn both_bodies_are_done_with_the_same_blocks() {
         let owners = stat["owners"].as_array().unwrap();
         let owner = owners.iter().find(|owner| owner["owner"] == "job").unwrap().clone();
         let stat = serde_json::json!({ "owners": [owner] });
-        let told = Told { out: String::new(), stat, folder: at.to_owned(), explained: String::new() };
+        let told = Told {
+            out: String::new(),
+            err: String::new(),
+            stat,
+            folder: at.to_owned(),
+            explained: String::new(),
+        };
         assert_eq!(told.level(-1), Some(("lru", 22)), "{}", told.owner());
     });
 }

@@ -6,7 +6,7 @@
 use anyhow::{Context, Result, bail};
 
 use crate::packages;
-use crate::shell::{command, run, run_command, say};
+use crate::shell::{BEHIND, command, run, run_command, say};
 
 /// What builds and tests need besides the tests of the workspace.
 const PACKAGES: &[&str] = &["python3", "python3-venv"];
@@ -28,18 +28,18 @@ pub fn prepare_if_possible() -> Result<()> {
     }
 }
 
-/// As [`test()`]; without a package index it says so and passes, unless nothing may be skipped.
-pub fn test_if_possible() -> Result<()> {
+/// Builds the package behind the tests; whether it can be. Without a package index it says so and
+/// passes, unless nothing may be skipped.
+pub fn build_if_possible() -> Result<bool> {
     match environment() {
         Err(error) if std::env::var_os("PANTLER_NO_SKIP").is_none() => {
             say(format_args!("skipped: the Python package cannot be tested here: {error:#}"));
-            Ok(())
+            Ok(false)
         }
         Err(error) => {
             Err(error.context("the Python package cannot be tested here, and PANTLER_NO_SKIP is set"))
         }
-        // The tests of the workspace built the command.
-        Ok(()) => build_and_test(),
+        Ok(()) => build(&BEHIND).map(|()| true),
     }
 }
 
@@ -59,24 +59,31 @@ pub fn environment() -> Result<()> {
 pub fn test() -> Result<()> {
     environment()?;
     run(&["cargo", "build", "--package", "pantler-cli"])?;
-    build_and_test()
+    build(&[])?;
+    test_built()
 }
 
-fn build_and_test() -> Result<()> {
+/// Lints, builds and installs the package, below `prefix`.
+fn build(prefix: &[&str]) -> Result<()> {
+    let below = |words: &[&[&str]]| run(&[prefix, &words.concat()].concat());
     let manifest = format!("{FOLDER}/Cargo.toml");
     run(&["cargo", "fmt", "--manifest-path", &manifest, "--check"])?;
     let program = |name: &str| format!("{ENVIRONMENT}/bin/{name}");
     let (python, pip, maturin) = (program("python"), program("pip"), program("maturin"));
     let target = ["--target-dir", "target/python/build"];
-    run(&[&["cargo", "clippy", "--manifest-path", &manifest], &target[..], &["--", "-D", "warnings"]]
-        .concat())?;
+    below(&[&["cargo", "clippy", "--manifest-path", &manifest], &target, &["--", "-D", "warnings"]])?;
     // The newest wheel alone shall be there.
     let _ = std::fs::remove_dir_all(WHEELS);
     let build = ["build", "--quiet", "--profile", "dev", "--manifest-path", &manifest, "--out", WHEELS];
-    run(&[&[maturin.as_str()], &build[..], &["--interpreter", &python], &target[..]].concat())?;
+    below(&[&[&maturin], &build, &["--interpreter", &python], &target])?;
     let wheel = std::fs::read_dir(WHEELS)?.next().context("no wheel was built")??.path();
     let Some(wheel) = wheel.to_str() else { bail!("{}: no UTF-8", wheel.display()) };
-    run(&[&pip, "install", "--quiet", "--no-deps", "--force-reinstall", wheel])?;
+    run(&[&pip, "install", "--quiet", "--no-deps", "--force-reinstall", wheel])
+}
+
+/// Tests the package that was built, with the command that was.
+pub fn test_built() -> Result<()> {
+    let python = format!("{ENVIRONMENT}/bin/python");
     let mut test = command(&[&python, "-m", "pytest", "--durations=3", FOLDER, "-p", "no:cacheprovider"]);
     test.env("PANTLER_COMMAND", std::env::current_dir()?.join(COMMAND));
     test.env("PYTHONDONTWRITEBYTECODE", "1");

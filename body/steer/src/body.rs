@@ -211,6 +211,8 @@ impl Body for SteerBody {
     fn stat(&self, speaker: &Speaker) -> Result<BodyStat, ControlError> {
         // Counters may be asked for again: from now on they are complete.
         self.0.steering().engine.want_hits();
+        // A program's last reads count: the reading thread starts beside it, and naps.
+        self.0.catch_up();
         let mut stat = self.full_stat();
         if !speaker.speaks_for(self.0.options.uid) {
             stat.files.clear();
@@ -226,6 +228,7 @@ impl Body for SteerBody {
         file: BorrowedFd<'_>,
     ) -> Result<FileExplanation, ControlError> {
         speaker.check_speaks_for(self.0.options.uid)?;
+        self.0.catch_up();
         let mut steering = self.0.steering();
         let Steering { engine, hands, owners, .. } = &mut *steering;
         let steward = engine.steward();

@@ -35,7 +35,13 @@ const BUSY_ROUNDS: u32 = 40;
 const TICK_NS: u64 = 100_000_000;
 
 /// Runs until the run stops.
-pub(crate) fn run(shared: &Shared, mut feed: Feed) {
+pub(crate) fn run(shared: &Shared, feed: Feed) {
+    read(shared, feed);
+    // Nobody waits for events that are never taken.
+    shared.steering().taken_until_ns = u64::MAX;
+}
+
+fn read(shared: &Shared, mut feed: Feed) {
     clock::sharpen_timers();
     clock::hurry();
     if let Some(others) = &shared.others

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
+use pantler_kernel::clock;
 use pantler_kernel::group::RunGroup;
 
 use crate::doors::Doors;
@@ -12,6 +14,9 @@ use crate::options::SteerOptions;
 use crate::steering::Steering;
 use crate::trace::instance::Instance;
 use crate::unsteered::Lookout;
+
+/// Longest wait for events of before, by a question about them.
+const CATCH_UP_MAX_NS: u64 = 5_000_000_000;
 
 /// What the threads of a run share.
 #[derive(Debug)]
@@ -61,6 +66,20 @@ impl Shared {
     pub(crate) fn ask_to_stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake_reader();
+    }
+
+    /// Waits until the events so far have been taken, for at most five seconds. Other programs may
+    /// go on meanwhile.
+    pub(crate) fn catch_up(&self) {
+        let now_ns = clock::monotonic_ns();
+        let deadline_ns = now_ns + CATCH_UP_MAX_NS;
+        self.wake_reader();
+        while self.steering().taken_until_ns < now_ns
+            && clock::monotonic_ns() < deadline_ns
+            && !self.stopping.load(Ordering::Acquire)
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Has the reading thread look for events now, if it waits for one.

@@ -215,14 +215,7 @@ impl Steer {
     /// Waits until the events so far have been taken, for at most five seconds. Other programs may
     /// go on meanwhile.
     pub fn catch_up(&self) {
-        let now_ns = clock::monotonic_ns();
-        self.shared.wake_reader();
-        while self.shared.steering().taken_until_ns < now_ns
-            && clock::monotonic_ns() < now_ns + 5_000_000_000
-            && !self.shared.stopping.load(Ordering::Acquire)
-        {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
+        self.shared.catch_up();
     }
 
     /// Waits until no events come and no drop is due, for at most five seconds. For tests and for

@@ -20,7 +20,7 @@ use crate::beliefs::Beliefs;
 use crate::counters::SteerCounters;
 use crate::decision::{Answer, Decision, Rule};
 use crate::event::{Event, FileKey, Kind, Origin};
-use crate::files::{File, Files, number_of};
+use crate::files::{File, Files};
 use crate::ledger::{Belief, Ledger, Span};
 use crate::options::Options;
 use crate::streams::Reader;
@@ -484,8 +484,7 @@ impl Engine {
 
     /// The number in the steward's name for a file, if that version is known still.
     pub fn number(&self, id: FileId) -> Option<u32> {
-        let number = number_of(id);
-        (self.beliefs.files().id(number) == id).then_some(number)
+        self.beliefs.files().number(id)
     }
 
     /// Which blocks are believed to be cached, to look at.

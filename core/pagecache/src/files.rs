@@ -124,13 +124,20 @@ impl Files {
         self.by_key.values().map(|&number| (number, &self.table[number as usize]))
     }
 
+    /// The number of the file that the steward calls so, if that is still the same file.
+    pub fn number(&self, id: FileId) -> Option<u32> {
+        let number = number_of(id);
+        let file = self.table.get(number as usize)?;
+        (u64::from(file.version) == id.0 >> 32).then_some(number)
+    }
+
     /// The steward's name for this version of a file.
     pub fn id(&self, number: u32) -> FileId {
         FileId(u64::from(self[number].version) << 32 | u64::from(number))
     }
 }
 
-/// The number in a steward's name for a file.
+/// The number in a steward's name for a file that is known.
 pub(crate) fn number_of(file: FileId) -> u32 {
     file.0 as u32
 }
@@ -167,6 +174,8 @@ mod tests {
         assert_eq!((files.find(key(3)), files.find(key(4)), files.find(key(7))), (Some(3), Some(4), None));
         assert_eq!(files.id(3), before.0);
         assert_eq!(files.id(again).0 >> 32, 1, "version");
+        assert_eq!((files.number(files.id(again)), files.number(before.1)), (Some(again), None));
+        assert_eq!(files.number(FileId(FILES_MAX as u64)), None, "no such file");
         assert_eq!(files.iter().count(), 3);
     }
 }
