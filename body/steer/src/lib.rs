@@ -34,6 +34,7 @@ mod shared;
 mod steer;
 pub mod steering;
 pub mod takeover;
+mod thread;
 pub mod trace;
 mod unsteered;
 mod watch;

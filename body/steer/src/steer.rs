@@ -7,8 +7,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use pantler_kernel::group::{self, RunGroup, mounts};
@@ -23,6 +23,7 @@ use crate::options::SteerOptions;
 use crate::reader;
 use crate::shared::Shared;
 use crate::steering::Steering;
+use crate::thread::{Waiting, panicked};
 use crate::trace::feed::Feed;
 use crate::trace::instance::{self, Follow, Instance};
 use crate::trace::{Kind, Source};
@@ -33,7 +34,7 @@ use crate::watch;
 #[derive(Debug)]
 pub struct Steer {
     pub(crate) shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<JoinHandle<Option<()>>>,
     home: Vec<PathBuf>,
 }
 
@@ -68,7 +69,14 @@ impl Steer {
         let home = join(&*group)?;
         let staged = stage().map_err(|error| SteerError::call("clone, for the program", error));
         let entered = staged.and_then(|program| enter_group(&*group, program).map(|()| program));
-        let prepared = match entered.and_then(|program| Prepared::new(&options, &name, &root, program)) {
+        let reader = Waiting::start("steer-read", |(shared, feed): (Arc<Shared>, Feed)| {
+            reader::run(&shared, feed);
+        });
+        let prepared = entered.and_then(|program| {
+            let reader = reader?;
+            Ok((Prepared::new(&options, &name, &root, reader.tid, program)?, reader))
+        });
+        let (prepared, reader) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => {
                 leave(&home);
@@ -89,27 +97,11 @@ impl Steer {
             lookout: Mutex::default(),
             wake,
         });
-        let mut steer = Steer { shared, threads: Vec::new(), home };
-        if let Err(error) = steer.start_threads(feed) {
-            leave(&steer.home);
-            return Err(error);
-        }
+        let watcher = Waiting::start("steer-watch", |shared: Arc<Shared>| watch::run(&shared));
+        let threads = vec![reader.begin((Arc::clone(&shared), feed))];
+        let mut steer = Steer { shared, threads, home };
+        steer.threads.push(watcher?.begin(Arc::clone(&steer.shared)));
         Ok(steer)
-    }
-
-    fn start_threads(&mut self, feed: Feed) -> Result<(), SteerError> {
-        let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
-            std::thread::Builder::new()
-                .name(name.to_owned())
-                .stack_size(256 << 10)
-                .spawn(work)
-                .map_err(|error| SteerError::call("clone, for a thread that steers", error))
-        };
-        let reading = Arc::clone(&self.shared);
-        self.threads.push(spawn("steer-read", Box::new(move || reader::run(&reading, feed)))?);
-        let watching = Arc::clone(&self.shared);
-        self.threads.push(spawn("steer-watch", Box::new(move || watch::run(&watching)))?);
-        Ok(())
     }
 
     /// Has a program that is about to be started run in this run: its process and all that it
@@ -308,27 +300,26 @@ impl Prepared {
         options: &SteerOptions,
         name: &str,
         root: &Path,
+        reader: u32,
         program: Option<u32>,
     ) -> Result<Prepared, SteerError> {
         let source = Arc::new(Source::find(root, name)?);
-        let trial = Trial::start()?;
-        // An empty list means all threads, or that none is left out: list one that no longer reads.
-        // Ours before its first read; of the others as soon as it runs: see `reader`. The kernel
-        // waits for all processors at each change of a list, and not at the first.
-        let mut listed = program.map(threads_of).unwrap_or_default();
-        listed.push(NOBODY_TID);
+        let trial = Waiting::start("steer-trial", trial)?;
+        // An empty list means all threads. The kernel waits for all processors at each change of a
+        // list, and not at the first. What we read ahead would look like reads of others.
+        let program = program.map(threads_of).unwrap_or_default();
         let others = || {
             if !options.watch_others {
                 return Ok(None);
             }
             let (name, buffer_kb) = (format!("{name}.others"), (options.buffer_kb / 4).max(4));
             let others = Instance::create(root, &name, &source, buffer_kb, Follow::Others)?;
-            others.list_threads(&listed)?;
+            others.list_threads(&[&program[..], &[reader]].concat())?;
             Ok(Some(others))
         };
         let run = || {
             let run = Instance::create(root, name, &source, options.buffer_kb, Follow::Listed)?;
-            run.list_threads(&[&listed[..], &[trial.tid]].concat())?;
+            run.list_threads(&[&program[..], &[NOBODY_TID, trial.tid]].concat())?;
             Ok(run)
         };
         let (run, others) = at_once(run, others)?;
@@ -344,7 +335,7 @@ impl Prepared {
             }
             instance.start()?;
         }
-        trial.read(&mut feed)?;
+        try_out(trial, &mut feed)?;
         if steering.engine.is_calm() {
             for kind in Kind::REFERENCES {
                 run.enable(kind, false)?;
@@ -354,52 +345,27 @@ impl Prepared {
     }
 }
 
-/// A thread that reads one page of a file of our own when told to, to see how this kernel writes
-/// down where a read ends. Listed threads leave the list when they end.
-struct Trial {
-    tid: u32,
-    go: mpsc::Sender<()>,
-    thread: JoinHandle<Result<u64, SteerError>>,
+/// Reads one page of a file of our own, to see how this kernel writes down where a read ends;
+/// returns the file's inode. Its thread leaves the list when it ends.
+fn trial((): ()) -> Result<u64, SteerError> {
+    let path = Path::new("/proc/self/exe");
+    let failed = |error| SteerError::file("read", path, error);
+    let file = fs::File::open(path).map_err(failed)?;
+    std::os::unix::fs::FileExt::read_at(&file, &mut [0], 0).map_err(failed)?;
+    Ok(std::os::unix::fs::MetadataExt::ino(&file.metadata().map_err(failed)?))
 }
 
-impl Trial {
-    fn start() -> Result<Trial, SteerError> {
-        let (go, told) = mpsc::channel();
-        let (tell, tid) = mpsc::channel();
-        let read = move || {
-            let path = Path::new("/proc/self/exe");
-            let failed = |error| SteerError::file("read", path, error);
-            let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get() as u32);
-            // An error: the run is given up.
-            told.recv().map_err(|_| failed(io::ErrorKind::Interrupted.into()))?;
-            let file = fs::File::open(path).map_err(failed)?;
-            let mut byte = [0];
-            std::os::unix::fs::FileExt::read_at(&file, &mut byte, 0).map_err(failed)?;
-            Ok(std::os::unix::fs::MetadataExt::ino(&file.metadata().map_err(failed)?))
-        };
-        let thread = std::thread::Builder::new().name("steer-trial".to_owned()).spawn(read);
-        let thread = thread.map_err(|error| SteerError::call("clone, for a trial read", error))?;
-        let tid = tid.recv().map_err(|_| panicked())?;
-        Ok(Trial { tid, go, thread })
+/// Has the trial read, and takes from its event where reads end.
+fn try_out(trial: Waiting<(), Result<u64, SteerError>>, feed: &mut Feed) -> Result<(), SteerError> {
+    let inode = trial.begin(()).join().ok().flatten().unwrap_or_else(|| Err(panicked()))?;
+    let mut ends_after = false;
+    feed.round(|event| {
+        ends_after |= event.kind == Kind::Read && event.ino == inode && event.first == 0 && event.last == 1;
+    })?;
+    if ends_after {
+        feed.reads_end_after();
     }
-
-    fn read(self, feed: &mut Feed) -> Result<(), SteerError> {
-        let _ = self.go.send(());
-        let inode = self.thread.join().unwrap_or_else(|_| Err(panicked()))?;
-        let mut ends_after = false;
-        feed.round(|event| {
-            ends_after |=
-                event.kind == Kind::Read && event.ino == inode && event.first == 0 && event.last == 1;
-        })?;
-        if ends_after {
-            feed.reads_end_after();
-        }
-        Ok(())
-    }
-}
-
-fn panicked() -> SteerError {
-    SteerError::Options("a thread that steers panicked".to_owned())
+    Ok(())
 }
 
 /// Both, side by side: most of each is a wait for all processors.

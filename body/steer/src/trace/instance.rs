@@ -58,7 +58,7 @@ pub fn mounted_tracefs() -> Option<PathBuf> {
 /// Which events an [`Instance`] sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Follow {
-    /// Those of the threads listed by [`Instance::list_thread`], and of their children.
+    /// Those of the threads listed by [`Instance::list_threads`], and of their children.
     Listed,
     /// Those of all others.
     Others,
@@ -134,16 +134,8 @@ impl Instance {
         self.write(&format!("events/{}/enable", self.source.event(kind)), if on { "1" } else { "0" })
     }
 
-    /// Lists a thread (and what it forks from now on); see [`Follow`].
-    ///
-    /// # Errors
-    /// The control file that refused.
-    pub fn list_thread(&self, tid: u32) -> Result<(), SteerError> {
-        self.list_threads(&[tid])
-    }
-
-    /// As [`list_thread`](Self::list_thread), at once: for each call the kernel makes a new list and
-    /// waits for all processors.
+    /// Lists threads, and what they fork from now on; see [`Follow`]. For each call but the first
+    /// the kernel makes a new list and waits for all processors.
     ///
     /// # Errors
     /// The control file that refused.
