@@ -69,8 +69,8 @@ pub struct Steered {
 }
 
 impl Steered {
-    /// Starts a session, after what killed ones left is gone, and opens its door. `stage` starts the
-    /// program, which stands still.
+    /// Removes what killed sessions left, starts one and opens its door. `stage` starts the program,
+    /// which stands still.
     pub fn begin(
         options: SteerOptions,
         stage: impl FnOnce() -> io::Result<Option<u32>>,

@@ -9,6 +9,9 @@ const LINES_MAX: usize = 800;
 /// Largest tracked file in bytes.
 const FILE_BYTES_MAX: u64 = 512 << 10;
 
+/// Most characters of a line of comment.
+const COMMENT_COLUMNS_MAX: usize = 100;
+
 /// What must not be in any tracked text file, and why. Split so that this file does not accuse
 /// itself.
 const BANNED: &[(&str, &str)] = &[
@@ -64,6 +67,9 @@ fn complaints(path: &Path, text: &str) -> Vec<String> {
                 complain(number, &format!("{word:?}: {why}"));
             }
         }
+        if rust && line.trim_start().starts_with("//") && line.chars().count() > COMMENT_COLUMNS_MAX {
+            complain(number, "a comment ends at column 100");
+        }
         if line.ends_with(' ') && !line.starts_with('>') {
             complain(number, "trailing space");
         }
@@ -98,6 +104,7 @@ fn the_detector_detects() {
         ("a.rs", "fn a() {}\n".to_owned()),
         ("a.rs", format!("//! A.\n{}1);\n", BANNED_IN_RUST[0].0)),
         ("a.rs", format!("//! A.\n{}", "//\n".repeat(LINES_MAX))),
+        ("a.rs", format!("//! A.\n    // {}\n", "b".repeat(COMMENT_COLUMNS_MAX))),
         ("a.md", format!("see {}there\n", BANNED[0].0)),
         ("a.md", "no newline".to_owned()),
         ("a.md", "space \n".to_owned()),

@@ -15,7 +15,7 @@
 //! Where what is wanted comes from is known here, too: by list, and by the request that a lookahead
 //! follows from.
 //!
-//! R1  A tag in `fetches` waits in `ordered`, and the other way round: demands leave when they come.
+//! R1  A tag in `fetches` waits in `ordered`, and conversely: demands leave when they come.
 //! R2  A demand in `departures` has a thread that will [ask](Scheduler::may_go) for it.
 
 use std::collections::{HashMap, VecDeque};

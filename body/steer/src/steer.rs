@@ -50,7 +50,7 @@ impl Steer {
     }
 
     /// As [`start`](Self::start), with a process that stands still in the run from the start: to
-    /// take it in later costs a wait for all processors. `stage` starts it, when the group is there.
+    /// take it in later costs a wait for all processors. `stage` starts it once the group is there.
     ///
     /// # Errors
     /// As [`start`](Self::start), and what `stage` refuses.

@@ -182,7 +182,7 @@ impl Duel {
     }
 }
 
-/// One reference to a simulated cache that shall have `frames` frames: whether it hit, and what left.
+/// One reference to a simulated cache of `frames` frames: whether it hit, and what left.
 #[inline]
 fn refer<P: Policy>(cache: &mut Demand<P>, handle: Handle, frames: u32) -> (bool, Left) {
     let mut left = Left::default();

@@ -89,7 +89,7 @@ impl Format {
         self.entry().2
     }
 
-    /// Whether its requests are ranges of bytes, so that [`Unit::Block`](crate::Unit::Block) means something.
+    /// Whether its requests are ranges of bytes, which [`Unit::Block`](crate::Unit::Block) cuts.
     pub fn has_ranges(self) -> bool {
         !matches!(self, Format::Lirs | Format::Keys32 | Format::HashIds | Format::OracleGeneral)
     }

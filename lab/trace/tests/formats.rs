@@ -185,7 +185,7 @@ fn csv_by_columns() {
     }
 }
 
-/// Block traces whose fields are separated by commas are CSV, with or without a first line of names.
+/// Block traces with commas between their fields are CSV, with or without a first line of names.
 #[test]
 fn csv_of_disks() {
     let text = b"0,20941264,8192,W,0.551706\n0,20939840,8192,w,0.554041\n1,3436288,15872,r,1.011732,extra\n";

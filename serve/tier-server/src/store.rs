@@ -232,8 +232,8 @@ impl Store {
         self.put_in(key, value, buffer_bytes, asker, time, demoted)
     }
 
-    /// As [`put`](Self::put), for a value that is part of a buffer of `buffer_bytes` and keeps all of
-    /// it.
+    /// As [`put`](Self::put), for a value that is part of a buffer of `buffer_bytes` and keeps all
+    /// of it.
     pub fn put_in(
         &mut self,
         key: &[u8],

@@ -1,5 +1,5 @@
-//! One owner's side of the application control (C1 to C5): priorities, policies and the lists of its
-//! blocks.
+//! One owner's side of the application control (C1 to C5): priorities, policies and the lists of
+//! its blocks.
 
 use pantler_steward::{Block, FileId, PolicyName};
 

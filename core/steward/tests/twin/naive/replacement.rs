@@ -1,4 +1,4 @@
-//! Whose frame a newcomer takes: allocation, victims, overrules and placeholders (A1, A2, L1 to L6).
+//! Whose frame a newcomer takes: allocation, victims, overrules, placeholders (A1, A2, L1 to L6).
 
 use super::*;
 
