@@ -15,11 +15,13 @@ use std::time::Instant;
 
 mod guest;
 mod image;
+mod inside;
 mod results;
 mod store;
 
 use crate::packages;
 use crate::shell::{self, say};
+use crate::suites::{self, Suite};
 use results::Results;
 use store::{Kernel, Store};
 
@@ -47,11 +49,8 @@ pub fn kernels(names: &[&str]) -> Result<()> {
     packages::ensure(PACKAGES)?;
     // What users run: a scope's limit counts the command's memory, and a debug build's is larger.
     shell::run(&["cargo", "build", "--release", "--package", "pantler-cli"])?;
-    try_command(Path::new("target/release/pantler"), names)
-}
-
-/// As [`kernels`], with a command that is built.
-pub fn try_command(command: &Path, names: &[&str]) -> Result<()> {
+    let suites = suites::build()?.named(&inside::SUITES)?;
+    let command = Path::new("target/release/pantler");
     let store = Store::open()?;
     let root = image::root(&store)?;
     let mut broken = Vec::new();
@@ -59,7 +58,8 @@ pub fn try_command(command: &Path, names: &[&str]) -> Result<()> {
     for wanted in store::KERNELS.iter().filter(|it| names.is_empty() || names.contains(&it.name)) {
         let kernel = store.kernel(wanted)?;
         let start = Instant::now();
-        let results = boot(&store, &root, &kernel, command).with_context(|| kernel.version.clone())?;
+        let results =
+            boot(&store, &root, &kernel, command, &suites).with_context(|| kernel.version.clone())?;
         say(format_args!("{} tried in {:.0} s", kernel.version, start.elapsed().as_secs_f64()));
         broken.extend(results.broken().into_iter().map(|promise| format!("{}: {promise}", kernel.version)));
         tables.push((kernel.version, results));
@@ -68,14 +68,17 @@ pub fn try_command(command: &Path, names: &[&str]) -> Result<()> {
         bail!("no kernel of these names: {}; there are {}", names.join(" "), store::names());
     }
     print!("{}", results::table(&tables));
+    for line in inside::left_out() {
+        println!("left out: {line}");
+    }
     if !broken.is_empty() {
         bail!("promises that were not kept:\n  {}", broken.join("\n  "));
     }
     Ok(())
 }
 
-fn boot(store: &Store, root: &Path, kernel: &Kernel, command: &Path) -> Result<Results> {
-    let job: PathBuf = image::job(store, kernel, command)?;
+fn boot(store: &Store, root: &Path, kernel: &Kernel, command: &Path, suites: &[Suite]) -> Result<Results> {
+    let job: PathBuf = image::job(store, kernel, command, suites)?;
     let start = image::initial(store, kernel)?;
     let said = guest::run(kernel, &start, root, &job)?;
     Results::parse(&said)

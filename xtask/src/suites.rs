@@ -17,10 +17,11 @@ use crate::shell::{BEHIND, command, say};
 const COMPUTING: [&str; 5] = ["core/", "lab/dust/all", "lab/sim/", "lab/trace/", "xtask/"];
 
 /// A test executable, and the folder that it expects to run in.
-struct Suite {
+pub struct Suite {
     folder: PathBuf,
-    name: String,
-    executable: PathBuf,
+    /// The folder's path in the tree, and what the suite is called there.
+    pub name: String,
+    pub executable: PathBuf,
 }
 
 /// What `cargo --message-format=json` says of what it built; the rest is ignored.
@@ -80,6 +81,20 @@ pub fn build() -> Result<Suites> {
 }
 
 impl Suites {
+    /// Those of these names.
+    ///
+    /// # Errors
+    /// There is none of a name.
+    pub fn named(self, names: &[&str]) -> Result<Vec<Suite>> {
+        let mut all = self.machine;
+        all.extend(self.computing);
+        all.retain(|suite| names.contains(&suite.name.as_str()));
+        match names.iter().find(|name| !all.iter().any(|suite| suite.name == **name)) {
+            Some(name) => bail!("{name}: no such suite"),
+            None => Ok(all),
+        }
+    }
+
     /// Runs all of them, each with what it says in one piece when it ends.
     ///
     /// # Errors

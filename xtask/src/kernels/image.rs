@@ -6,8 +6,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::inside;
 use super::store::{Kernel, SUITE, Store};
 use crate::shell;
+use crate::suites::Suite;
 
 /// What guests have besides Debian's base.
 const PACKAGES: &str =
@@ -15,7 +17,7 @@ const PACKAGES: &str =
 /// Changes with everything that is put into the root file system.
 const EDITION: &str = "1";
 const ROOT_BYTES: &str = "2G";
-const JOB_BYTES: &str = "1G";
+const JOB_BYTES: &str = "2G";
 
 /// Starts the job once the system is up, on the first serial line, and ends the guest after it.
 const UNIT: &str = "\
@@ -79,14 +81,15 @@ pub fn root(store: &Store) -> Result<PathBuf> {
     Ok(image)
 }
 
-/// The disk with the command, the job and the kernel's modules.
-pub fn job(store: &Store, kernel: &Kernel, command: &Path) -> Result<PathBuf> {
+/// The disk with the command, the job, the suites and the kernel's modules.
+pub fn job(store: &Store, kernel: &Kernel, command: &Path, suites: &[Suite]) -> Result<PathBuf> {
     let folder = store.path("job");
     let _ = fs::remove_dir_all(&folder);
     let modules = folder.join("modules/lib/modules");
     fs::create_dir_all(&modules)?;
     fs::copy(command, folder.join("pantler")).with_context(|| command.display().to_string())?;
     fs::write(folder.join("job.sh"), JOB)?;
+    inside::place(suites, &folder)?;
     let words = ["cp", "-a", &kernel.modules.to_string_lossy(), &modules.to_string_lossy()];
     shell::output(&words).context("cannot copy modules")?;
     let base = folder.join("modules");

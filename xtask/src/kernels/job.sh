@@ -53,4 +53,20 @@ runuser -u nobody -- env PANTLER_RUNTIME_DIR=/tmp/nobody sh -c '
     mkdir -p -m 700 /tmp/nobody && pantler mount /tmp/origin /tmp/mounted --cache 8M > /dev/null &&
     cmp /tmp/origin/data /tmp/mounted/data && pantler hint set-policy 0 mru && pantler umount /tmp/mounted'
 result user_mount.status $?
+
+# Suites of this tree, each where it was built.
+if [ -e /job/suites ]; then
+    place=$(cat /job/place)
+    mkdir -p "$place"
+    mount --bind /job/tree "$place"
+    while read -r name executable words; do
+        cd "$place/${name%/*}" || exit 1
+        # shellcheck disable=SC2086
+        env "CARGO_MANIFEST_DIR=$PWD" PANTLER_NO_SKIP=1 timeout -s KILL 900 "$executable" --test-threads=1 $words > /root/said 2>&1
+        status=$?
+        result "suite.$name.status" $status
+        [ $status = 0 ] || cat /root/said
+        grep '^test result' /root/said
+    done < /job/suites
+fi
 result end 0

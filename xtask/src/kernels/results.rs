@@ -4,6 +4,8 @@ use anyhow::{Result, bail};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use super::inside::SUITES;
+
 /// Results by their name.
 #[derive(Debug)]
 pub struct Results(BTreeMap<String, String>);
@@ -62,6 +64,12 @@ impl Results {
                 broken.push(format!("{name}: exit status {got} instead of {status}"));
             }
         }
+        for name in SUITES {
+            let status = self.get(&format!("suite.{name}.status"));
+            if status != "0" {
+                broken.push(format!("{name}: tests ended with {status}"));
+            }
+        }
         for name in CLEAN {
             let left = self.get(&format!("{name}.left"));
             if left != "0" {
@@ -107,7 +115,9 @@ mod tests {
         let statuses = STATUSES.map(|(name, status)| format!("result {name}.status {status}\r\n"));
         let clean = CLEAN.map(|name| format!("result {name}.left 0\r\n"));
         let reads = "result alone.bytes 160\nresult steered.bytes 80\nresult scope.bytes 90\nresult service.bytes 90\n";
-        [statuses.concat(), clean.concat(), reads.to_owned(), "result end 0\n".to_owned()].concat()
+        let suites = SUITES.map(|name| format!("result suite.{name}.status 0\r\n"));
+        [statuses.concat(), clean.concat(), suites.concat(), reads.to_owned(), "result end 0\n".to_owned()]
+            .concat()
     }
 
     #[test]
@@ -117,6 +127,7 @@ mod tests {
         assert_eq!(broken(&kept().replace("scope.status 7", "scope.status 1")).len(), 1);
         assert_eq!(broken(&kept().replace("killed.left 0", "killed.left 2")).len(), 2, "both that end so");
         assert_eq!(broken(&kept().replace("steered.bytes 80", "steered.bytes 130")).len(), 1);
+        assert_eq!(broken(&kept().replace("cli/run.status 0", "cli/run.status 101")).len(), 1);
         assert_eq!(broken(&kept().replace("steered.bytes 80", "")).len(), 1, "not told is not kept");
         assert!(Results::parse("Booting").is_err(), "without an end nothing counts");
     }

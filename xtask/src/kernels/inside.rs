@@ -1,0 +1,48 @@
+//! The tests of the workspace that meet the kernel, as they run in a guest.
+
+use anyhow::{Context, Result};
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use crate::suites::Suite;
+
+/// Suites of steer, the mount, dust and the command that meet the kernel, and no other machine.
+pub const SUITES: [&str; 4] = ["body/steer/end_to_end", "body/steer/lists", "cli/run", "cli/attach"];
+
+/// Tests that a guest cannot pass, and why. They are named in what the guest says.
+const LEFT_OUT: [(&str, &str, &str); 0] = [];
+
+/// Puts suites below `folder`, where the guest finds them: each executable at its place in the tree,
+/// the command, and a line for each suite.
+pub fn place(suites: &[Suite], folder: &Path) -> Result<()> {
+    let root = std::env::current_dir()?;
+    let tree = folder.join("tree");
+    let copy = |from: &Path| -> Result<()> {
+        let to = tree.join(from.strip_prefix(&root).context("built outside of the tree")?);
+        fs::create_dir_all(to.parent().context("a file")?)?;
+        fs::copy(from, to).with_context(|| from.display().to_string())?;
+        Ok(())
+    };
+    copy(&root.join("target/debug/pantler"))?;
+    fs::create_dir_all(tree.join("target/tmp"))?;
+    let mut lines = String::new();
+    for Suite { name, executable, .. } in suites {
+        copy(executable)?;
+        let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
+        fs::create_dir_all(tree.join(folder))?;
+        write!(lines, "{name} {}", executable.display())?;
+        for (_, test, _) in LEFT_OUT.iter().filter(|(suite, ..)| suite == name) {
+            write!(lines, " --skip {test}")?;
+        }
+        lines.push('\n');
+    }
+    fs::write(folder.join("suites"), lines)?;
+    fs::write(folder.join("place"), root.to_string_lossy().as_bytes())?;
+    Ok(())
+}
+
+/// What is left out, in words.
+pub fn left_out() -> impl Iterator<Item = String> {
+    LEFT_OUT.iter().map(|(suite, test, why)| format!("{suite} {test}: {why}"))
+}
