@@ -10,6 +10,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -35,12 +36,15 @@ const LOOK: Duration = Duration::from_millis(200);
 #[derive(Debug, Args)]
 pub struct Attach {
     /// A process that runs, with all that it started and will start; may be given several times
-    #[arg(long, value_name = "PID", required_unless_present = "cgroup", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "PID", required_unless_present_any = ["cgroup", "unit"], value_parser = clap::value_parser!(u32).range(1..))]
     pid: Vec<u32>,
     /// A control group, such as system.slice/postgresql.service: its processes, and those that come
     /// into it
     #[arg(long, value_name = "GROUP")]
     cgroup: Option<PathBuf>,
+    /// A unit of systemd that runs, such as postgresql.service: its control group
+    #[arg(long, value_name = "NAME", conflicts_with = "cgroup")]
+    unit: Option<String>,
     /// Budget for file blocks in the kernel's page cache, such as 64M, or 10% of the memory that
     /// there is
     #[arg(long, value_name = "SIZE|%", value_parser = values::memory, allow_negative_numbers = true)]
@@ -109,7 +113,9 @@ impl Programs {
                 return Err(ControlError::invalid(text).into());
             }
         }
-        let group = arguments.cgroup.as_deref().map(group_of).transpose()?;
+        let of_unit = arguments.unit.as_deref().map(group_of_unit).transpose()?;
+        let of_path = arguments.cgroup.as_deref().map(group_of).transpose()?;
+        let group = of_unit.or(of_path);
         Ok(Programs { pids: arguments.pid.clone(), group, steered: HashMap::new() })
     }
 
@@ -160,6 +166,20 @@ fn group_of(named: &Path) -> Result<PathBuf> {
         );
         ControlError::invalid(text).into()
     })
+}
+
+/// The folder of a unit's control group, which systemd knows.
+fn group_of_unit(unit: &str) -> Result<PathBuf> {
+    let words = ["show", "--property", "ControlGroup", "--value", "--", unit];
+    let shown = Command::new("systemctl").args(words).stderr(Stdio::null()).output();
+    let shown = shown.map_err(|error| ControlError::Missing {
+        what: format!("systemctl ({error})"),
+        remedy: "name the processes by --pid, or the control group by --cgroup".to_owned(),
+    })?;
+    match String::from_utf8_lossy(&shown.stdout).trim() {
+        "" | "/" => Err(ControlError::not_found(format!("a running unit {unit}")).into()),
+        group => group_of(Path::new(group)),
+    }
 }
 
 /// The processes of a control group and of those below it.

@@ -174,7 +174,8 @@ mod tests {
         assert_eq!((files.find(key(3)), files.find(key(4)), files.find(key(7))), (Some(3), Some(4), None));
         assert_eq!(files.id(3), before.0);
         assert_eq!(files.id(again).0 >> 32, 1, "version");
-        assert_eq!((files.number(files.id(again)), files.number(before.1)), (Some(again), None));
+        let earlier = FileId(u64::from(again));
+        assert_eq!((files.number(files.id(again)), files.number(earlier)), (Some(again), None));
         assert_eq!(files.number(FileId(FILES_MAX as u64)), None, "no such file");
         assert_eq!(files.iter().count(), 3);
     }

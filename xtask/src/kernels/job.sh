@@ -38,6 +38,14 @@ left scope
 measure service systemd-run --quiet --pipe --wait -p MemoryHigh=60000000 /job/pantler run --memory 27000000 --policy mru -- sh /root/scans
 left service
 
+# A service that runs already, named by its unit: it stays where it is, and steering ends with it.
+systemd-run --quiet --unit reader sh -c 'sleep 4; sh /root/scans; sleep 2'
+pantler attach --unit reader --memory 27000000 --policy mru --report /root/report
+result attach.status $?
+result attach.bytes "$(grep -o '"read_bytes":[0-9]*' /root/report | head -1 | cut -d: -f2)"
+left attach
+pantler attach --unit nobody --memory 27000000; result attach_nobody.status $?
+
 # The command is killed, and the program; the next run removes what stayed.
 pantler run --quiet --memory 27000000 -- sleep 5 & sleep 3; kill -9 $!; sleep 3
 pantler run --quiet --memory 27000000 -- true; result killed.status $?

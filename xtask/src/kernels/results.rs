@@ -11,19 +11,21 @@ use super::inside::SUITES;
 pub struct Results(BTreeMap<String, String>);
 
 /// Exit statuses that must be these.
-const STATUSES: [(&str, &str); 9] = [
+const STATUSES: [(&str, &str); 11] = [
     ("doctor", "0"),
     ("alone", "7"),
     ("steered", "7"),
     ("scope", "7"),
     ("service", "7"),
+    ("attach", "0"),
+    ("attach_nobody", "1"),
     ("killed", "0"),
     ("program_killed", "137"),
     ("user_run", "3"),
     ("user_mount", "0"),
 ];
 /// Runs after which nothing may be left.
-const CLEAN: [&str; 5] = ["steered", "scope", "service", "killed", "program_killed"];
+const CLEAN: [&str; 6] = ["steered", "scope", "service", "attach", "killed", "program_killed"];
 /// Of the bytes that the kernel alone reads, a steered run reads at most this part: the ideal is
 /// 0.49, for 40 MB and three times the 13 MB that do not fit.
 const READS_MAX: f64 = 0.65;
@@ -76,7 +78,7 @@ impl Results {
                 broken.push(format!("{name}: {left} things of the run are left"));
             }
         }
-        for name in ["steered", "scope", "service"] {
+        for name in ["steered", "scope", "service", "attach"] {
             let reads = self.reads(name);
             if reads > READS_MAX {
                 broken.push(format!(
@@ -91,18 +93,21 @@ impl Results {
 /// A table in Markdown: device reads by kernel.
 pub fn table(kernels: &[(String, Results)]) -> String {
     let mut text = String::from(
-        "| kernel | references watched by | kernel alone, MB | steered | in a scope | in a service |\n\
-         | --- | --- | ---: | ---: | ---: | ---: |\n",
+        "| kernel | references watched by | kernel alone, MB | steered | in a scope | in a service | attached |\n\
+         | --- | --- | ---: | ---: | ---: | ---: | ---: |\n",
     );
     for (version, results) in kernels {
         let alone = results.bytes("alone").unwrap_or(f64::NAN) / 1e6;
-        let [steered, scope, service] = ["steered", "scope", "service"].map(|name| {
+        let [steered, scope, service, attached] = ["steered", "scope", "service", "attach"].map(|name| {
             let bytes = results.bytes(name).unwrap_or(f64::NAN) / 1e6;
             format!("{bytes:.0} ({:+.0} %)", 100.0 * (results.reads(name) - 1.0))
         });
         let watch = results.get("watch");
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "| {version} | {watch} | {alone:.0} | {steered} | {scope} | {service} |");
+        let _ = writeln!(
+            text,
+            "| {version} | {watch} | {alone:.0} | {steered} | {scope} | {service} | {attached} |"
+        );
     }
     text
 }
@@ -114,7 +119,7 @@ mod tests {
     fn kept() -> String {
         let statuses = STATUSES.map(|(name, status)| format!("result {name}.status {status}\r\n"));
         let clean = CLEAN.map(|name| format!("result {name}.left 0\r\n"));
-        let reads = "result alone.bytes 160\nresult steered.bytes 80\nresult scope.bytes 90\nresult service.bytes 90\n";
+        let reads = "result alone.bytes 160\nresult steered.bytes 80\nresult scope.bytes 90\nresult service.bytes 90\nresult attach.bytes 90\n";
         let suites = SUITES.map(|name| format!("result suite.{name}.status 0\r\n"));
         [statuses.concat(), clean.concat(), suites.concat(), reads.to_owned(), "result end 0\n".to_owned()]
             .concat()
