@@ -30,7 +30,7 @@ use crate::names::Names;
 const IDS_MIN: u32 = 4 << 20;
 /// Ids for each frame from which on names cost less than a row for every id.
 const IDS_PER_FRAME_MIN: u32 = 16;
-/// At first there is a handle more for each so many frames, so that most often the next one is free.
+/// At first there is a handle more for each so many frames: most often the next one is free.
 const SPARE_ONE_OF: u32 = 4;
 /// When few handles are free, there will be an eighth more.
 const GROW_ONE_OF: u32 = 8;
