@@ -69,7 +69,7 @@ pub struct Steered {
 }
 
 impl Steered {
-    /// Removes what killed sessions left, starts one and opens its door. `stage` starts the program,
+    /// Removes what killed sessions left, starts one, opens its door. `stage` starts the program,
     /// which stands still.
     pub fn begin(
         options: SteerOptions,

@@ -13,8 +13,8 @@ pub const SUITES: [&str; 4] = ["body/steer/end_to_end", "body/steer/lists", "cli
 /// Tests that a guest cannot pass, and why. They are named in what the guest says.
 const LEFT_OUT: [(&str, &str, &str); 0] = [];
 
-/// Puts suites below `folder`, where the guest finds them: each executable at its place in the tree,
-/// the command, and a line for each suite.
+/// Puts suites below `folder`, where the guest finds them: each executable at its place in the
+/// tree, the command, and a line for each suite.
 pub fn place(suites: &[Suite], folder: &Path) -> Result<()> {
     let root = std::env::current_dir()?;
     let tree = folder.join("tree");
