@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
+use crate::bounds::Limits;
 use crate::shared::Shared;
 use crate::steering::Steering;
 use crate::trace::feed::Feed;
@@ -46,17 +47,21 @@ fn read(shared: &Shared, mut feed: Feed) {
     clock::hurry();
     let mut rest = Rest::default();
     let mut next_tick_ns = 0;
+    let mut limits = Limits::read(shared);
     while !shared.stopping.load(Ordering::Acquire) {
         let now_ns = clock::monotonic_ns();
         let (events, busy, calm) = {
             let mut steering = shared.steering();
-            let Some(done) = round(&mut steering, &mut feed, now_ns) else { return };
+            let Some(done) = round(&mut steering, &mut feed, &mut limits, now_ns) else { return };
             if now_ns >= next_tick_ns {
                 next_tick_ns = now_ns + TICK_NS;
                 steering.tick(now_ns);
             }
             (done.0, done.1, steering.engine.is_calm())
         };
+        if next_tick_ns == now_ns + TICK_NS {
+            limits = Limits::read(shared);
+        }
         if feed.is_behind() {
             continue;
         }
@@ -66,11 +71,16 @@ fn read(shared: &Shared, mut feed: Feed) {
         }
     }
     // What came until now is counted; nothing more is dropped.
-    round(&mut shared.steering(), &mut feed, clock::monotonic_ns());
+    round(&mut shared.steering(), &mut feed, &mut limits, clock::monotonic_ns());
 }
 
 /// One round; `None` when the buffers cannot be read any more.
-fn round(steering: &mut Steering, feed: &mut Feed, now_ns: u64) -> Option<(usize, bool)> {
+fn round(
+    steering: &mut Steering,
+    feed: &mut Feed,
+    limits: &mut Limits,
+    now_ns: u64,
+) -> Option<(usize, bool)> {
     let before = steering.counters().brought_in;
     let events = match feed.round(|event| steering.event(event)) {
         Ok(events) => events,
@@ -84,6 +94,8 @@ fn round(steering: &mut Steering, feed: &mut Feed, now_ns: u64) -> Option<(usize
     if lost > 0 {
         steering.lost(lost, now_ns);
     }
+    // After the events: what they tell of is among what is used.
+    steering.engine.limited(now_ns, limits.look());
     let worked = steering.round(now_ns);
     Some((events, worked || steering.counters().brought_in != before))
 }

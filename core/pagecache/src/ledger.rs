@@ -338,6 +338,11 @@ impl Ledger {
         self.leaving_blocks
     }
 
+    /// Blocks believed to be cached, in whichever state.
+    pub fn cached_blocks(&self) -> u32 {
+        self.ahead_blocks + self.ours_blocks + self.leaving_blocks
+    }
+
     /// The runs of blocks believed to be cached (ahead, ours and leaving), in no order of files.
     pub fn spans(&self) -> impl Iterator<Item = Span> {
         self.spans_of(0, usize::MAX)

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::group::mounts::{Memory, Places};
@@ -89,10 +90,14 @@ fn folders_and_groups(root: &Path) -> Vec<(PathBuf, Group)> {
 pub(crate) struct Files {
     limits: &'static [&'static str],
     used: &'static str,
+    /// How often a limit was met.
+    met: &'static str,
 }
 
-pub(crate) const V1: Files = Files { limits: &["memory.limit_in_bytes"], used: "memory.usage_in_bytes" };
-pub(crate) const V2: Files = Files { limits: &["memory.max", "memory.high"], used: "memory.current" };
+pub(crate) const V1: Files =
+    Files { limits: &["memory.limit_in_bytes"], used: "memory.usage_in_bytes", met: "memory.failcnt" };
+pub(crate) const V2: Files =
+    Files { limits: &["memory.max", "memory.high"], used: "memory.current", met: "memory.events" };
 
 impl Files {
     fn group(&self, folder: &Path, machine: u64) -> Option<Group> {
@@ -102,11 +107,64 @@ impl Files {
         Some(Group { limit: limit.filter(|limit| *limit < machine.min(NO_LIMIT)), used: number(self.used)? })
     }
 
-    /// The least that the limits of these folders leave.
-    pub(crate) fn headroom<'a>(&self, folders: impl Iterator<Item = &'a Path>) -> Option<u64> {
-        let groups = folders.filter_map(|folder| self.group(folder, NO_LIMIT));
-        groups.filter_map(|group| Some(group.limit?.saturating_sub(group.used))).min()
+    /// The limits of these folders, to look at often.
+    pub(crate) fn gauge<'a>(&self, folders: impl Iterator<Item = &'a Path>) -> Gauge {
+        let limited = |folder: &Path| {
+            let bytes = self.group(folder, NO_LIMIT)?.limit?;
+            self.limited(folder, bytes)
+        };
+        Gauge(folders.filter_map(limited).collect())
     }
+
+    /// A limit of our own on a folder.
+    pub(crate) fn limited(&self, folder: &Path, bytes: u64) -> Option<Limited> {
+        let met = fs::File::open(folder.join(self.met)).ok();
+        Some(Limited { bytes, used: fs::File::open(folder.join(self.used)).ok()?, met })
+    }
+}
+
+/// A limit, and the open files of its group.
+#[derive(Debug)]
+pub(crate) struct Limited {
+    bytes: u64,
+    used: fs::File,
+    met: Option<fs::File>,
+}
+
+/// Limits that hold for a group, to look at often: a look costs microseconds.
+#[derive(Debug)]
+pub struct Gauge(pub(crate) Vec<Limited>);
+
+impl Gauge {
+    /// Bytes that may still be charged before a limit is met; none when there is no limit.
+    pub fn room(&self) -> Option<u64> {
+        let room = |limited: &Limited| {
+            let used: u64 = contents(&limited.used)?.trim().parse().ok()?;
+            Some(limited.bytes.saturating_sub(used))
+        };
+        self.0.iter().filter_map(room).min()
+    }
+
+    /// How often the limits were met until now.
+    pub fn times_met(&self) -> u64 {
+        self.0.iter().filter_map(|limited| Some(times(&contents(limited.met.as_ref()?)?))).sum()
+    }
+}
+
+fn contents(file: &fs::File) -> Option<String> {
+    let mut bytes = [0; 256];
+    let count = file.read_at(&mut bytes, 0).ok()?;
+    String::from_utf8(bytes[..count].to_vec()).ok()
+}
+
+/// The number of v1, or the sum of v2's `high` and `max`.
+fn times(text: &str) -> u64 {
+    let count = |line: &str| match line.split_once(' ') {
+        Some(("high" | "max", count)) => count.parse::<u64>().ok(),
+        Some(_) => None,
+        None => line.parse().ok(),
+    };
+    text.lines().filter_map(count).sum()
 }
 
 fn machine_bytes(root: &Path) -> Option<u64> {
@@ -153,6 +211,12 @@ mod tests {
             fs::write(path, text).unwrap();
         }
         root
+    }
+
+    #[test]
+    fn limits_that_were_met_are_counted() {
+        assert_eq!(times("17\n"), 17);
+        assert_eq!(times("low 1\nhigh 3\nmax 40\noom 500\noom_kill 6000\n"), 43);
     }
 
     #[test]
