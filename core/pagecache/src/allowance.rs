@@ -6,100 +6,54 @@
 //!                         |<-- allowance -->|<- reserve ->|
 //! ```
 //!
-//! The kernel reclaims when the room is used up, and takes blocks of its own choice. The allowance
-//! leaves a reserve, for what the program and the kernel take between two looks. Blocks that the
-//! kernel took all the same are the error: the reserve grows by them, and shrinks slowly.
+//! The kernel reclaims when the room is used up, and takes pages of its own choice. The reserve is
+//! for what the program and the kernel take between two looks. Blocks that the kernel took all the
+//! same are the error: the reserve grows by them, and shrinks slowly, until the kernel takes blocks
+//! again. What it takes of others, such as pages whose events were lost, is left to it.
 //!
-//! G1  The allowance is never more than the budget, and never less than `least`.
-//! G2  It falls at once, and rises by 1/2 of the budget per second at most.
-//! G3  The reserve is between `RESERVE_MIN` and `reserve_most`. It grows only when the
-//!     limit was met, by `RESERVE_MIN` per look at most, and shrinks by 1/64 of the budget per
-//!     second.
+//! G1  The allowance is what is cached and the room, less the reserve, but never more than the
+//!     budget and never less than `least`.
+//! G2  The reserve grows by the blocks that left without being dropped, to `reserve_most` at most,
+//!     and shrinks by 1/256 of the budget per second.
 //!
-//! Files that are deleted or cut leave without the limit being met, so they change nothing. Why:
-//! docs/decisions/0108-a-run-leads-the-kernels-reclaim.md.
+//! What is cached and the room are to be seen at one moment: a block that is known only later looks
+//! like other memory. Why: docs/decisions/0108-a-run-leads-the-kernels-reclaim.md.
 
-/// The reserve of a run of which the kernel took nothing: 256 KiB. The kernel charges in batches
-/// per CPU.
-const RESERVE_MIN: u64 = 64;
-/// Nanoseconds in which the allowance rises by the budget.
-const RISE_NS: u64 = 2_000_000_000;
 /// Nanoseconds in which the reserve shrinks by the budget.
-const SHRINK_NS: u64 = 64_000_000_000;
-
-/// What was seen of the limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pressure {
-    /// Blocks that may still be charged.
-    pub room: u64,
-    /// Whether the kernel met the limit since the last look.
-    pub is_met: bool,
-}
+const SHRINK_NS: u64 = 256_000_000_000;
 
 /// The allowance of one run. See the module's text for its rules.
 #[derive(Debug, Clone)]
 pub(crate) struct Allowance {
     budget: u64,
     least: u64,
-    blocks: u64,
     reserve: u64,
-    looked_ns: u64,
-    /// Parts of blocks by which both have to move still, in nanoseconds times the budget.
-    rising: u64,
-    shrinking: u64,
+    /// The reserve has shrunk for the time until then.
+    shrunk_ns: u64,
 }
 
 impl Allowance {
-    /// Everything is allowed.
     pub(crate) fn new(budget: u32, least: u32) -> Allowance {
         let (budget, least) = (u64::from(budget), u64::from(least.min(budget)));
-        Allowance {
-            budget,
-            least,
-            blocks: budget,
-            reserve: RESERVE_MIN.min(reserve_most(budget)),
-            looked_ns: 0,
-            rising: 0,
-            shrinking: 0,
-        }
+        Allowance { budget, least, reserve: 0, shrunk_ns: 0 }
     }
 
-    /// What is allowed now, while `cached` blocks are in memory, of which the kernel and others
-    /// took `gone` since the last look. Without a limit there is no pressure.
-    pub(crate) fn look(&mut self, now_ns: u64, cached: u32, gone: u64, pressure: Option<Pressure>) -> u32 {
-        let passed_ns = now_ns.saturating_sub(self.looked_ns).min(RISE_NS);
-        self.looked_ns = now_ns;
-        let wanted = match pressure {
-            Some(Pressure { room, is_met }) => {
-                self.adapt_reserve(passed_ns, if is_met { gone } else { 0 });
-                (u64::from(cached).saturating_add(room).saturating_sub(self.reserve))
-                    .clamp(self.least, self.budget)
-            }
-            None => self.budget,
-        };
-        let rise = whole_blocks(&mut self.rising, passed_ns * self.budget, RISE_NS);
-        self.blocks = wanted.min(self.blocks + rise);
-        self.blocks as u32
-    }
-
-    fn adapt_reserve(&mut self, passed_ns: u64, taken: u64) {
-        let shrinks = whole_blocks(&mut self.shrinking, passed_ns * self.budget, SHRINK_NS);
-        let left = self.reserve.saturating_sub(shrinks).max(RESERVE_MIN);
-        self.reserve = (left + taken.min(RESERVE_MIN)).min(reserve_most(self.budget));
+    /// What is allowed now, while `cached` blocks are in memory and `room` more may be charged, and
+    /// `gone` left since the last look without being dropped.
+    pub(crate) fn look(&mut self, now_ns: u64, cached: u32, gone: u64, room: u64) -> u32 {
+        let block_ns = SHRINK_NS / self.budget.max(1);
+        let shrinks = now_ns.saturating_sub(self.shrunk_ns) / block_ns;
+        self.shrunk_ns += shrinks * block_ns;
+        let left = self.reserve.saturating_sub(shrinks);
+        self.reserve = (left + gone).min(reserve_most(self.budget));
+        let allowed = u64::from(cached).saturating_add(room).saturating_sub(self.reserve);
+        allowed.clamp(self.least, self.budget) as u32
     }
 }
 
 /// The largest reserve: 1 MiB and 1/64 of the budget, and never more than 1/8 of it.
 fn reserve_most(budget: u64) -> u64 {
-    (4 * RESERVE_MIN + budget / 64).min(budget / 8)
-}
-
-/// The blocks in `left` and `more`, `per_block` each; what is left of a block stays in `left`.
-fn whole_blocks(left: &mut u64, more: u64, per_block: u64) -> u64 {
-    *left += more;
-    let blocks = *left / per_block;
-    *left %= per_block;
-    blocks
+    (256 + budget / 64).min(budget / 8)
 }
 
 #[cfg(test)]
@@ -107,33 +61,24 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    /// The rules G1 to G3 over the whole past, in real numbers: slow, and obviously right.
+    /// The rules over the whole past, in real numbers: slow, and obviously right.
     struct Naive {
         budget: f64,
         least: f64,
-        looks: Vec<(u64, f64, f64, Option<Pressure>)>,
+        looks: Vec<(u64, f64, f64, f64)>,
     }
 
     impl Naive {
         fn allowed(&self) -> f64 {
-            let min = (RESERVE_MIN as f64).min(self.most());
-            let (mut reserve, mut allowed, mut before_ns) = (min, self.budget, 0);
-            for &(now_ns, cached, gone, pressure) in &self.looks {
-                let seconds = ((now_ns - before_ns) as f64 / 1e9).min(2.0);
+            let most = (256.0 + self.budget / 64.0).min(self.budget / 8.0);
+            let (mut reserve, mut allowed, mut before_ns) = (0.0f64, self.budget, 0);
+            for &(now_ns, cached, gone, room) in &self.looks {
+                let seconds = (now_ns - before_ns) as f64 / 1e9;
                 before_ns = now_ns;
-                let wanted = pressure.map_or(self.budget, |Pressure { room, is_met }| {
-                    reserve = (reserve - seconds * self.budget / 64.0).max(min);
-                    reserve += if is_met { gone.min(RESERVE_MIN as f64) } else { 0.0 };
-                    reserve = reserve.min(self.most());
-                    (cached + room as f64 - reserve).clamp(self.least, self.budget)
-                });
-                allowed = wanted.min(allowed + seconds * self.budget / 2.0);
+                reserve = ((reserve - seconds * self.budget / 256.0).max(0.0) + gone).min(most);
+                allowed = (cached + room - reserve).max(self.least).min(self.budget);
             }
             allowed
-        }
-
-        fn most(&self) -> f64 {
-            (256.0 + self.budget / 64.0).min(self.budget / 8.0)
         }
     }
 
@@ -152,12 +97,10 @@ mod tests {
             let mut now_ns = 0;
             for _look in 0..100 {
                 now_ns += 1 + below(1 << 10) * (1 << below(24));
-                let (cached, gone) = (below(budget.into()) as u32, below(200));
-                let pressure = Pressure { room: below(budget.into()), is_met: below(3) == 0 };
-                let pressure = (below(10) > 0).then_some(pressure);
-                naive.looks.push((now_ns, cached.into(), gone as f64, pressure));
-                let (allowed, wanted) = (allowance.look(now_ns, cached, gone, pressure), naive.allowed());
-                // Parts of blocks wait, of the reserve's and of the allowance's own.
+                let (cached, room) = (below(budget.into()) as u32, below(budget.into()));
+                let gone = if below(3) == 0 { below(200) } else { 0 };
+                naive.looks.push((now_ns, cached.into(), gone as f64, room as f64));
+                let (allowed, wanted) = (allowance.look(now_ns, cached, gone, room), naive.allowed());
                 assert!((f64::from(allowed) - wanted).abs() < 4.0, "{seed}: {allowed}, {wanted}");
                 assert!((least..=budget).contains(&allowed), "G1");
             }
@@ -165,23 +108,18 @@ mod tests {
     }
 
     #[test]
-    fn deleted_files_change_nothing_and_what_the_kernel_took_does() {
-        let mut allowance = Allowance::new(10_000, 100);
-        let mut look = |gone, is_met| allowance.look(1, 9000, gone, Some(Pressure { room: 500, is_met }));
-        assert_eq!(look(0, false), 9436);
-        assert_eq!(look(5000, false), 9436, "the limit was not met");
-        assert_eq!(look(40, true), 9396);
-        assert_eq!(look(5000, true), 9332, "by RESERVE_MIN at most");
+    fn what_the_kernel_took_is_left_free_for_a_while() {
+        let mut allowance = Allowance::new(10_240, 100);
+        let mut look = |second: u64, gone| allowance.look(second * 1_000_000_000, 9000, gone, 500);
+        assert_eq!([look(0, 0), look(0, 40), look(0, 0), look(1, 0)], [9500, 9460, 9460, 9500]);
+        assert_eq!([look(1, 5000), look(2, 0), look(99, 0)], [9084, 9124, 9500]);
     }
 
     #[test]
-    fn it_falls_at_once_and_rises_slowly() {
+    fn a_budget_that_fits_stays_whole_and_another_comes_back_with_the_room() {
         let mut allowance = Allowance::new(8000, 100);
-        let mut look = |second: u64, room| {
-            allowance.look(second * 1_000_000_000, 2000, 0, Some(Pressure { room, is_met: false }))
-        };
-        assert_eq!(look(0, 64), 2000);
-        assert_eq!([look(1, 9000), look(2, 0)], [6000, 1936]);
-        assert_eq!(look(60, 9000), 8000);
+        let mut look = |cached, room| allowance.look(1, cached, 0, room);
+        assert_eq!([look(0, 8000), look(8000, 0)], [8000; 2]);
+        assert_eq!([look(0, 7999), look(7999, 0), look(7999, 900)], [7999, 7999, 8000]);
     }
 }

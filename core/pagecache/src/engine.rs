@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 
 use pantler_steward::{FileId, OptionsError, OwnerId, SampledLru, Steward};
 
-use crate::allowance::{Allowance, Pressure};
+use crate::allowance::Allowance;
 use crate::beliefs::Beliefs;
 use crate::counters::SteerCounters;
 use crate::decision::{Answer, Decision, Rule};
@@ -279,15 +279,15 @@ impl Engine {
 
     // Rounds.
 
-    /// Takes what was seen of a limit on everything that the run is charged for; none without a
-    /// limit. To be called before each round.
-    pub fn limited(&mut self, now_ns: u64, pressure: Option<Pressure>) {
+    /// `room` blocks may still be charged before a limit on everything is met. To be called when
+    /// all events until then have been taken.
+    pub fn limited(&mut self, now_ns: u64, room: u64) {
         let gone = self.beliefs.counters.gone;
         let taken = gone - core::mem::replace(&mut self.gone, gone);
         let cached = self.beliefs.ledger().cached_blocks();
-        let allowed = self.allowance.look(now_ns, cached, taken, pressure);
-        let idle = if pressure.is_some() { self.idle_waiting() } else { 0 };
-        self.beliefs.set_capacity((allowed + idle).min(self.budget) - self.beliefs.lag());
+        let allowed = self.allowance.look(now_ns, cached, taken, room);
+        let capacity = (allowed + self.idle_waiting()).min(self.budget) - self.beliefs.lag();
+        self.beliefs.set_capacity(capacity);
     }
 
     /// Places for blocks read ahead that were not needed lately.

@@ -84,7 +84,6 @@ mod read_through;
 mod streams;
 pub mod window;
 
-pub use allowance::Pressure;
 pub use counters::SteerCounters;
 pub use decision::{Answer, Decision, Rule};
 pub use engine::Engine;

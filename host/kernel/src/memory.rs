@@ -90,14 +90,10 @@ fn folders_and_groups(root: &Path) -> Vec<(PathBuf, Group)> {
 pub(crate) struct Files {
     limits: &'static [&'static str],
     used: &'static str,
-    /// How often a limit was met.
-    met: &'static str,
 }
 
-pub(crate) const V1: Files =
-    Files { limits: &["memory.limit_in_bytes"], used: "memory.usage_in_bytes", met: "memory.failcnt" };
-pub(crate) const V2: Files =
-    Files { limits: &["memory.max", "memory.high"], used: "memory.current", met: "memory.events" };
+pub(crate) const V1: Files = Files { limits: &["memory.limit_in_bytes"], used: "memory.usage_in_bytes" };
+pub(crate) const V2: Files = Files { limits: &["memory.max", "memory.high"], used: "memory.current" };
 
 impl Files {
     fn group(&self, folder: &Path, machine: u64) -> Option<Group> {
@@ -118,8 +114,7 @@ impl Files {
 
     /// A limit of our own on a folder.
     pub(crate) fn limited(&self, folder: &Path, bytes: u64) -> Option<Limited> {
-        let met = fs::File::open(folder.join(self.met)).ok();
-        Some(Limited { bytes, used: fs::File::open(folder.join(self.used)).ok()?, met })
+        Some(Limited { bytes, used: fs::File::open(folder.join(self.used)).ok()? })
     }
 }
 
@@ -128,7 +123,6 @@ impl Files {
 pub(crate) struct Limited {
     bytes: u64,
     used: fs::File,
-    met: Option<fs::File>,
 }
 
 /// Limits that hold for a group, to look at often: a look costs microseconds.
@@ -144,27 +138,12 @@ impl Gauge {
         };
         self.0.iter().filter_map(room).min()
     }
-
-    /// How often the limits were met until now.
-    pub fn times_met(&self) -> u64 {
-        self.0.iter().filter_map(|limited| Some(times(&contents(limited.met.as_ref()?)?))).sum()
-    }
 }
 
 fn contents(file: &fs::File) -> Option<String> {
     let mut bytes = [0; 256];
     let count = file.read_at(&mut bytes, 0).ok()?;
     String::from_utf8(bytes[..count].to_vec()).ok()
-}
-
-/// The number of v1, or the sum of v2's `high` and `max`.
-fn times(text: &str) -> u64 {
-    let count = |line: &str| match line.split_once(' ') {
-        Some(("high" | "max", count)) => count.parse::<u64>().ok(),
-        Some(_) => None,
-        None => line.parse().ok(),
-    };
-    text.lines().filter_map(count).sum()
 }
 
 fn machine_bytes(root: &Path) -> Option<u64> {
@@ -211,12 +190,6 @@ mod tests {
             fs::write(path, text).unwrap();
         }
         root
-    }
-
-    #[test]
-    fn limits_that_were_met_are_counted() {
-        assert_eq!(times("17\n"), 17);
-        assert_eq!(times("low 1\nhigh 3\nmax 40\noom 500\noom_kill 6000\n"), 43);
     }
 
     #[test]

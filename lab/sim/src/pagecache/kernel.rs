@@ -100,7 +100,6 @@ struct Others {
     anonymous: u64,
     /// Slab for each file that a program opened.
     by_open_file: u64,
-    times_met: u64,
     taken: u64,
 }
 
@@ -343,12 +342,7 @@ impl Kernel {
         self.group.map(|_| self.limit.saturating_sub(self.charged + self.others()))
     }
 
-    /// How often the limit of the group was met.
-    pub fn times_met(&self) -> u64 {
-        self.group.map_or(0, |group| group.times_met)
-    }
-
-    /// Pages that were reclaimed for it.
+    /// Pages that were reclaimed for the limit of the group.
     pub fn taken(&self) -> u64 {
         self.group.map_or(0, |group| group.taken)
     }
@@ -553,10 +547,7 @@ impl Kernel {
         let until = self.limit.saturating_sub(self.others() + pages);
         let before = self.charged;
         self.shrink_to(until, program);
-        if let Some(group) = &mut self.group
-            && before > until
-        {
-            group.times_met += 1;
+        if let Some(group) = &mut self.group {
             group.taken += before - self.charged;
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pantler_pagecache::{Answer, Decision, Engine, Event, FileKey, Kind, Options, Origin, Pressure, Span};
+use pantler_pagecache::{Answer, Decision, Engine, Event, FileKey, Kind, Options, Origin, Span};
 use pantler_steward::{OptionsError, OwnerId};
 
 use super::kernel::{Kernel, KernelEvent, Program};
@@ -41,8 +41,8 @@ pub struct Faults {
     pub late_ns: u64,
     /// Lose the next events, as a trace buffer that is full.
     pub lose: u32,
-    /// The engine is not told that a limit was met while this is set.
-    pub hides_limit: bool,
+    /// Pages by which the room below a limit is told too large.
+    pub flatters: u64,
     /// Files cannot be found while this is set.
     pub hides_files: bool,
 }
@@ -99,7 +99,6 @@ pub struct Machine<H = FaithfulHands> {
     /// Events in flight, with their times.
     on_their_way: VecDeque<(u64, KernelEvent)>,
     lost: u64,
-    times_met: u64,
     /// Pages of the run that the engine was never told of, because the event was lost.
     untold: u64,
     wronged: u64,
@@ -125,7 +124,6 @@ impl<H: Hands> Machine<H> {
             watched_from_ns: None,
             on_their_way: VecDeque::new(),
             lost: 0,
-            times_met: 0,
             untold: 0,
             wronged: 0,
         })
@@ -224,10 +222,12 @@ impl<H: Hands> Machine<H> {
             self.engine.lost(lost);
             self.obey();
         }
-        let times_met = self.kernel.times_met();
-        let is_met =
-            std::mem::replace(&mut self.times_met, times_met) != times_met && !self.faults.hides_limit;
-        self.engine.limited(self.now_ns, self.kernel.room().map(|room| Pressure { room, is_met }));
+        if let Some(room) = self.kernel.room()
+            && lost == 0
+            && self.on_their_way.is_empty()
+        {
+            self.engine.limited(self.now_ns, room + self.faults.flatters);
+        }
         self.engine.begin_round(self.now_ns);
         self.obey();
         if self.now_ns >= self.next_tick_ns {
