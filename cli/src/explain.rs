@@ -14,7 +14,7 @@ use crate::bodies::{self, Found};
 use crate::output;
 
 /// Decisions that a mount or run remembers.
-pub const DECISIONS_KEPT: u32 = 4096;
+pub const DECISIONS_KEPT: u32 = 1024;
 /// The last decisions in the text; `--json` has all.
 const DECISIONS_SHOWN: usize = 10;
 

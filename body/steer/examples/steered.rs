@@ -83,6 +83,7 @@ fn main() -> Result<(), Failure> {
     if arguments.kernel {
         return kernel(&arguments, command);
     }
+    pantler_kernel::heap::hold_little(1);
     let mut options = SteerOptions::new("example", arguments.budget);
     options.total_bytes = arguments.total;
     options.watch_others = !arguments.no_others;

@@ -41,7 +41,7 @@ struct OpenFile {
     /// Path when it was opened, for profiles and for people.
     path: Option<PathBuf>,
     descriptor: Option<OwnedFd>,
-    handle: Option<Box<FileHandle>>,
+    handle: Option<FileHandle>,
     used_ns: u64,
 }
 
@@ -180,7 +180,7 @@ impl Files {
         file.size_blocks = meta.size().div_ceil(BLOCK_BYTES).max(1);
         self.resized.push((slot, file.size_blocks));
         if file.handle.is_none() {
-            file.handle = FileHandle::of(opened.as_fd()).ok().map(Box::new);
+            file.handle = FileHandle::of(opened.as_fd()).ok();
         }
         file.used_ns = now_ns;
         if file.descriptor.replace(opened.into()).is_none() {

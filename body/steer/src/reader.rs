@@ -15,7 +15,8 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use crate::shared::Shared;
 use crate::steering::Steering;
 use crate::trace::feed::Feed;
-use pantler_kernel::clock;
+use pantler_kernel::memory::Gauge;
+use pantler_kernel::{clock, pages};
 
 /// Rest while blocks are brought in or dropped.
 const NAP_BUSY_US: u64 = 250;
@@ -46,17 +47,22 @@ fn read(shared: &Shared, mut feed: Feed) {
     clock::hurry();
     let mut rest = Rest::default();
     let mut next_tick_ns = 0;
+    let mut limits = shared.group.gauge(shared.options.total_bytes);
     while !shared.stopping.load(Ordering::Acquire) {
         let now_ns = clock::monotonic_ns();
         let (events, busy, calm) = {
             let mut steering = shared.steering();
-            let Some(done) = round(&mut steering, &mut feed, now_ns) else { return };
+            let Some(done) = round(&mut steering, &mut feed, &limits, now_ns) else { return };
             if now_ns >= next_tick_ns {
                 next_tick_ns = now_ns + TICK_NS;
                 steering.tick(now_ns);
             }
             (done.0, done.1, steering.engine.is_calm())
         };
+        if next_tick_ns == now_ns + TICK_NS {
+            // Limits may change.
+            limits = shared.group.gauge(shared.options.total_bytes);
+        }
         if feed.is_behind() {
             continue;
         }
@@ -66,12 +72,14 @@ fn read(shared: &Shared, mut feed: Feed) {
         }
     }
     // What came until now is counted; nothing more is dropped.
-    round(&mut shared.steering(), &mut feed, clock::monotonic_ns());
+    round(&mut shared.steering(), &mut feed, &limits, clock::monotonic_ns());
 }
 
 /// One round; `None` when the buffers cannot be read any more.
-fn round(steering: &mut Steering, feed: &mut Feed, now_ns: u64) -> Option<(usize, bool)> {
+fn round(steering: &mut Steering, feed: &mut Feed, limits: &Gauge, now_ns: u64) -> Option<(usize, bool)> {
     let before = steering.counters().brought_in;
+    // Before the events: all blocks that are charged now are known after them.
+    let room = limits.room().unwrap_or(u64::MAX);
     let events = match feed.round(|event| steering.event(event)) {
         Ok(events) => events,
         Err(error) => {
@@ -83,6 +91,9 @@ fn round(steering: &mut Steering, feed: &mut Feed, now_ns: u64) -> Option<(usize
     let lost = feed.take_lost();
     if lost > 0 {
         steering.lost(lost, now_ns);
+    }
+    if lost == 0 && !feed.is_behind() {
+        steering.engine.limited(now_ns, room / pages::BLOCK_BYTES);
     }
     let worked = steering.round(now_ns);
     Some((events, worked || steering.counters().brought_in != before))

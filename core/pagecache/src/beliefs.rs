@@ -124,12 +124,12 @@ impl Beliefs {
     pub(crate) fn begin_round(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
         let ledger = &self.ledger;
-        let (ahead, ours, leaving) = (ledger.ahead_blocks(), ledger.ours_blocks(), ledger.leaving_blocks());
+        let (ahead, leaving) = (ledger.ahead_blocks(), ledger.leaving_blocks());
         let counters = &mut self.counters;
         counters.rounds += 1;
         counters.ahead_peak = counters.ahead_peak.max(ahead.into());
         counters.leaving_peak = counters.leaving_peak.max(leaving.into());
-        counters.resident_peak = counters.resident_peak.max((ahead + ours + leaving).into());
+        counters.resident_peak = counters.resident_peak.max(ledger.cached_blocks().into());
     }
 
     pub(crate) fn now_ns(&self) -> u64 {
@@ -168,11 +168,13 @@ impl Beliefs {
         self.notices.pop()
     }
 
-    pub(crate) fn set_capacity(&mut self, blocks: u32) -> Result<(), OptionsError> {
-        self.tell(|steward| steward.set_capacity(blocks))?;
-        self.lru.set_frames(blocks + self.lag);
-        self.capacity = blocks;
-        Ok(())
+    /// How many blocks the run may keep, the reserve for lagging drops taken off. `lend` tells the
+    /// steward.
+    pub(crate) fn set_capacity(&mut self, blocks: u32) {
+        if blocks != self.capacity {
+            self.lru.set_frames(blocks + self.lag);
+            self.capacity = blocks;
+        }
     }
 
     /// The steward gets by with less as long as `unseen` blocks take memory that it does not know

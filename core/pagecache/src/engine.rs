@@ -16,6 +16,7 @@ use alloc::vec::Vec;
 
 use pantler_steward::{FileId, OptionsError, OwnerId, SampledLru, Steward};
 
+use crate::allowance::Allowance;
 use crate::beliefs::Beliefs;
 use crate::counters::SteerCounters;
 use crate::decision::{Answer, Decision, Rule};
@@ -72,6 +73,13 @@ struct Actor {
 #[derive(Debug)]
 pub struct Engine {
     beliefs: Beliefs,
+    allowance: Allowance,
+    /// Of the counter of blocks that are gone, those that the allowance knows of.
+    gone: u64,
+    budget: u32,
+    /// Places for blocks read ahead, and the most that were needed lately.
+    waiting: u32,
+    waiting_peak: u32,
     ahead: Ahead,
     drops: Drops,
     foretold: Foretold,
@@ -92,6 +100,11 @@ impl Engine {
     pub fn new(options: &Options, seed: u64) -> Result<Engine, OptionsError> {
         Ok(Engine {
             beliefs: Beliefs::new(options, seed)?,
+            allowance: Allowance::new(options.budget, 2 * options.waiting_blocks() + options.lag_blocks()),
+            gone: 0,
+            budget: options.budget,
+            waiting: options.waiting_blocks(),
+            waiting_peak: 0,
             ahead: Ahead::new(options),
             drops: Drops::default(),
             foretold: Foretold::default(),
@@ -265,6 +278,24 @@ impl Engine {
     }
 
     // Rounds.
+
+    /// `room` blocks may still be charged before a limit on everything is met. To be called when
+    /// all events until then have been taken.
+    pub fn limited(&mut self, now_ns: u64, room: u64) {
+        let gone = self.beliefs.counters.gone;
+        let taken = gone - core::mem::replace(&mut self.gone, gone);
+        let cached = self.beliefs.ledger().cached_blocks();
+        let allowed = self.allowance.look(now_ns, cached, taken, room);
+        let capacity = (allowed + self.idle_waiting()).min(self.budget) - self.beliefs.lag();
+        self.beliefs.set_capacity(capacity);
+    }
+
+    /// Places for blocks read ahead that were not needed lately.
+    fn idle_waiting(&mut self) -> u32 {
+        self.waiting_peak = self.beliefs.steward().waiting().max(self.waiting_peak.saturating_sub(1));
+        let share = u64::from(self.waiting) * u64::from(self.beliefs.capacity()) / u64::from(self.budget);
+        (share as u32).saturating_sub(self.waiting_peak)
+    }
 
     /// A round of work begins. Poll and answer until there is nothing left to do.
     pub fn begin_round(&mut self, now_ns: u64) {
@@ -505,14 +536,6 @@ impl Engine {
     /// Blocks the run may keep, the reserve for lagging drops taken off.
     pub fn capacity(&self) -> u32 {
         self.beliefs.capacity()
-    }
-
-    /// Changes how many blocks the run may keep, the reserve for lagging drops taken off.
-    ///
-    /// # Errors
-    /// No block is left.
-    pub fn set_capacity(&mut self, blocks: u32) -> Result<(), OptionsError> {
-        self.beliefs.set_capacity(blocks)
     }
 
     /// Recomputes what is known, and compares what ledger and steward believe.

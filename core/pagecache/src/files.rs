@@ -1,9 +1,10 @@
 //! The files that a run reads, by number: what the engine knows of each.
 
 use alloc::vec::Vec;
+use core::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use hashbrown::HashTable;
 use pantler_steward::FileId;
 
 use crate::event::FileKey;
@@ -58,7 +59,8 @@ impl File {
 pub struct Files {
     table: Vec<File>,
     free: Vec<u32>,
-    by_key: HashMap<FileKey, u32, FixedState>,
+    /// Numbers by the keys in the table.
+    numbers: HashTable<u32>,
     /// Most events are about the file of the event before.
     last: Option<(FileKey, u32)>,
 }
@@ -68,7 +70,7 @@ impl Files {
     pub fn find(&self, key: FileKey) -> Option<u32> {
         match self.last {
             Some((last, number)) if last == key => Some(number),
-            _ => self.by_key.get(&key).copied(),
+            _ => self.numbers.find(hash(key), |&number| self[number].key == key).copied(),
         }
     }
 
@@ -84,10 +86,10 @@ impl Files {
         if let Some(number) = self.find(key) {
             return Some(number);
         }
-        if self.by_key.len() >= FILES_MAX {
+        if self.numbers.len() >= FILES_MAX {
             self.forget_unused();
         }
-        if self.by_key.len() >= FILES_MAX {
+        if self.numbers.len() >= FILES_MAX {
             return None;
         }
         let number = match self.free.pop() {
@@ -101,14 +103,15 @@ impl Files {
                 (self.table.len() - 1) as u32
             }
         };
-        self.by_key.insert(key, number);
+        let table = &self.table;
+        self.numbers.insert_unique(hash(key), number, |&number| hash(table[number as usize].key));
         Some(number)
     }
 
     /// Forgets files without cached blocks and hints.
     fn forget_unused(&mut self) {
         let (table, free) = (&self.table, &mut self.free);
-        self.by_key.retain(|_, &mut number| {
+        self.numbers.retain(|&mut number| {
             let file = &table[number as usize];
             let is_used = file.blocks != 0 || file.is_hinted;
             if !is_used {
@@ -121,7 +124,7 @@ impl Files {
 
     /// All files in use.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &File)> {
-        self.by_key.values().map(|&number| (number, &self.table[number as usize]))
+        self.numbers.iter().map(|&number| (number, &self[number]))
     }
 
     /// The number of the file that the steward calls so, if that is still the same file.
@@ -135,6 +138,10 @@ impl Files {
     pub fn id(&self, number: u32) -> FileId {
         FileId(u64::from(self[number].version) << 32 | u64::from(number))
     }
+}
+
+fn hash(key: FileKey) -> u64 {
+    FixedState::default().hash_one(key)
 }
 
 /// The number in a steward's name for a file that is known.

@@ -77,10 +77,14 @@ struct Chunk {
 impl Chunk {
     /// Everything believed to be in the page cache.
     fn cached(&self) -> Bits {
-        let mut all = self.ours;
+        let mut all = self.ours.clone();
         all.add(&self.leaving);
         all.add(&self.ahead);
         all
+    }
+
+    fn has(&self, at: u64) -> bool {
+        self.ours.get(at) || self.leaving.get(at) || self.ahead.get(at)
     }
 
     /// `old` says that what leaves of the chunk waited for long.
@@ -180,7 +184,7 @@ impl Ledger {
     pub fn bring(&mut self, file: u32, index: u64, now_ns: u64) {
         let chunk = self.chunks.entry(key(file, index)).or_default();
         let at = index % CHUNK_BLOCKS;
-        if !chunk.ahead.get(at) && !chunk.ours.get(at) && !chunk.leaving.get(at) {
+        if !chunk.has(at) {
             chunk.ahead.set(at);
             chunk.ahead_ns = now_ns;
             self.ahead_blocks += 1;
@@ -192,9 +196,8 @@ impl Ledger {
         let mut at = from;
         while at < until {
             let Some(chunk) = self.chunks.get(&key(file, at)) else { return Some(at) };
-            let cached = chunk.cached();
             let end = (at / CHUNK_BLOCKS + 1) * CHUNK_BLOCKS;
-            if let Some(found) = (at..end.min(until)).find(|index| !cached.get(index % CHUNK_BLOCKS)) {
+            if let Some(found) = (at..end.min(until)).find(|index| !chunk.has(index % CHUNK_BLOCKS)) {
                 return Some(found);
             }
             at = end;
@@ -278,7 +281,7 @@ impl Ledger {
                 return true;
             }
             let old = chunk.since_ns <= stuck_ns;
-            let (mut whole, mut part) = (chunk.leaving, Bits::default());
+            let (mut whole, mut part) = (chunk.leaving.clone(), Bits::default());
             let (mut back, mut rest) = (Bits::default(), Bits::default());
             for folio in &chunk.folios {
                 let fate = chunk.fate(folio, old);
@@ -294,12 +297,12 @@ impl Ledger {
                     }
                 }
             }
-            ripe.extend(spans(key, whole));
-            stuck.back.extend(spans(key, back));
-            stuck.rest.extend(spans(key, rest));
             taken += whole.count() + back.count();
             chunk.leaving = part;
             chunk.folios.retain(|folio| !whole.get(u64::from(folio.at)));
+            ripe.extend(spans(key, whole));
+            stuck.back.extend(spans(key, back));
+            stuck.rest.extend(spans(key, rest));
             !chunk.is_empty()
         });
         self.leaving_blocks -= taken;
@@ -316,10 +319,10 @@ impl Ledger {
                 continue;
             }
             let taken = core::mem::take(&mut chunk.ahead);
-            found.extend(spans(key, taken));
             chunk.ours.add(&taken);
             self.ahead_blocks -= taken.count();
             self.ours_blocks += taken.count();
+            found.extend(spans(key, taken));
         }
     }
 
@@ -336,6 +339,11 @@ impl Ledger {
     /// Blocks that are leaving.
     pub fn leaving_blocks(&self) -> u32 {
         self.leaving_blocks
+    }
+
+    /// Blocks believed to be cached, in whichever state.
+    pub fn cached_blocks(&self) -> u32 {
+        self.ahead_blocks + self.ours_blocks + self.leaving_blocks
     }
 
     /// The runs of blocks believed to be cached (ahead, ours and leaving), in no order of files.

@@ -55,6 +55,7 @@
 //! | [`engine`] | events in, rounds of work, answers |
 //! | `beliefs` | what is believed of each block, and the steward: both always agree (E1) |
 //! | [`ledger`] | the states of a block: unknown, ahead, ours, shared, leaving |
+//! | `allowance` | how much may be kept where a limit holds everything |
 //! | `engine/drops` | evicted blocks leave, or come back when the kernel keeps them |
 //! | `engine/ahead` | sequential streams: which files to find, what to read ahead |
 //! | `engine/foretold` | blocks that access lists name |
@@ -69,6 +70,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod allowance;
 mod beliefs;
 mod counters;
 mod decision;

@@ -7,19 +7,11 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 const HANDLE_BYTES: usize = 128;
 
 /// A file's name for its file system.
-#[derive(Clone)]
-#[repr(C)]
-pub struct FileHandle {
-    bytes: u32,
-    kind: i32,
-    handle: [u8; HANDLE_BYTES],
-}
-
-impl std::fmt::Debug for FileHandle {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("FileHandle").field("kind", &self.kind).field("bytes", &self.bytes).finish()
-    }
-}
+///
+/// A `struct file_handle` of the kernel's: the number of bytes of the handle, its kind, and the
+/// handle, as long as it is and no longer, because there is one for each file of a run.
+#[derive(Clone, Debug)]
+pub struct FileHandle(Box<[u32]>);
 
 impl FileHandle {
     /// The handle of an open file.
@@ -43,19 +35,35 @@ impl FileHandle {
         /// and 16 bytes of UUID.
         const HEAD_BYTES: usize = 24;
         let outer = FileHandle::ask(file, libc::AT_EMPTY_PATH | AT_HANDLE_FID).ok()?;
-        let bytes = outer.handle.get(..outer.bytes as usize)?;
+        let bytes = outer.bytes();
         let (&version, &magic, &length, &kind) = (bytes.get(3)?, bytes.get(4)?, bytes.get(5)?, bytes.get(7)?);
-        if outer.kind != OVERLAY || (version, magic) != (0, 0xfb) {
+        if outer.kind() != OVERLAY || (version, magic) != (0, 0xfb) {
             return None;
         }
         let inner = bytes.get(HEAD_BYTES..usize::from(length) + 3)?;
-        let mut handle = [0; HANDLE_BYTES];
-        handle[..inner.len()].copy_from_slice(inner);
-        Some(FileHandle { bytes: inner.len() as u32, kind: kind.into(), handle })
+        Some(FileHandle::new(kind.into(), inner))
+    }
+
+    fn new(kind: i32, handle: &[u8]) -> FileHandle {
+        let word = |bytes: &[u8]| {
+            let mut word = [0; 4];
+            word[..bytes.len()].copy_from_slice(bytes);
+            u32::from_ne_bytes(word)
+        };
+        FileHandle([handle.len() as u32, kind as u32].into_iter().chain(handle.chunks(4).map(word)).collect())
+    }
+
+    fn kind(&self) -> i32 {
+        self.0[1] as i32
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        self.0[2..].iter().flat_map(|word| word.to_ne_bytes()).take(self.0[0] as usize).collect()
     }
 
     fn ask(file: BorrowedFd<'_>, flags: libc::c_int) -> io::Result<FileHandle> {
-        let mut handle = FileHandle { bytes: HANDLE_BYTES as u32, kind: 0, handle: [0; HANDLE_BYTES] };
+        let mut handle = [0u32; 2 + HANDLE_BYTES / 4];
+        handle[0] = HANDLE_BYTES as u32;
         let mut mount_id: libc::c_int = 0;
         // SAFETY: `handle` is laid out as `struct file_handle` with room for `bytes` bytes; the
         // path is an empty string with its zero byte; `mount_id` is an int. All live through the
@@ -65,12 +73,16 @@ impl FileHandle {
                 libc::SYS_name_to_handle_at,
                 file.as_raw_fd(),
                 c"".as_ptr(),
-                std::ptr::from_mut(&mut handle),
+                handle.as_mut_ptr(),
                 std::ptr::from_mut(&mut mount_id),
                 flags,
             )
         };
-        if result == 0 { Ok(handle) } else { Err(io::Error::last_os_error()) }
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let words = 2 + (handle[0] as usize).div_ceil(4);
+        Ok(FileHandle(handle[..words].into()))
     }
 
     /// A handle made of an inode number alone. ext2, ext3 and ext4 take generation 0 for any
@@ -80,9 +92,7 @@ impl FileHandle {
         /// `FILEID_INO32_GEN` of the kernel's exportfs.h: inode number and generation, 32 bits
         /// each.
         const INODE_AND_GENERATION: i32 = 1;
-        let mut handle = [0; HANDLE_BYTES];
-        handle[..4].copy_from_slice(&u32::try_from(ino).ok()?.to_ne_bytes());
-        Some(FileHandle { bytes: 8, kind: INODE_AND_GENERATION, handle })
+        Some(FileHandle([8, INODE_AND_GENERATION as u32, u32::try_from(ino).ok()?, 0].into()))
     }
 
     /// Opens the file again for reading; `mount` is any descriptor on its mount. Needs
@@ -92,10 +102,10 @@ impl FileHandle {
     /// `ESTALE` when the file is gone.
     pub fn open(&self, mount: BorrowedFd<'_>) -> io::Result<OwnedFd> {
         let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOATIME;
-        // SAFETY: `self` is a `struct file_handle` as the kernel wrote it; it is only read.
-        let result = unsafe {
-            libc::syscall(libc::SYS_open_by_handle_at, mount.as_raw_fd(), std::ptr::from_ref(self), flags)
-        };
+        // SAFETY: the words are a `struct file_handle`, with as many bytes as it says; they are
+        // only read.
+        let result =
+            unsafe { libc::syscall(libc::SYS_open_by_handle_at, mount.as_raw_fd(), self.0.as_ptr(), flags) };
         if result < 0 {
             return Err(io::Error::last_os_error());
         }

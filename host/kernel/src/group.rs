@@ -13,6 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::KernelError;
+use crate::memory::Gauge;
 
 pub mod mounts;
 pub mod v1;
@@ -59,9 +60,8 @@ pub trait RunGroup: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// The control file that could not be read.
     fn usage(&self) -> Result<Usage, KernelError>;
-    /// Bytes that may still be charged before a limit above the group is met; none when there is no
-    /// limit.
-    fn headroom(&self) -> Option<u64>;
+    /// The limits that hold for it: those of groups above, and `total` in bytes, if there is one.
+    fn gauge(&self, total: Option<u64>) -> Gauge;
     /// The most it ever held, in bytes; none before Linux 5.19 on v2.
     fn peak(&self) -> Option<u64>;
     /// Bytes read from devices so far.

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::group::mounts::{Memory, Places};
@@ -102,11 +103,47 @@ impl Files {
         Some(Group { limit: limit.filter(|limit| *limit < machine.min(NO_LIMIT)), used: number(self.used)? })
     }
 
-    /// The least that the limits of these folders leave.
-    pub(crate) fn headroom<'a>(&self, folders: impl Iterator<Item = &'a Path>) -> Option<u64> {
-        let groups = folders.filter_map(|folder| self.group(folder, NO_LIMIT));
-        groups.filter_map(|group| Some(group.limit?.saturating_sub(group.used))).min()
+    /// The limits of these folders, to look at often.
+    pub(crate) fn gauge<'a>(&self, folders: impl Iterator<Item = &'a Path>) -> Gauge {
+        let limited = |folder: &Path| {
+            let bytes = self.group(folder, NO_LIMIT)?.limit?;
+            self.limited(folder, bytes)
+        };
+        Gauge(folders.filter_map(limited).collect())
     }
+
+    /// A limit of our own on a folder.
+    pub(crate) fn limited(&self, folder: &Path, bytes: u64) -> Option<Limited> {
+        Some(Limited { bytes, used: fs::File::open(folder.join(self.used)).ok()? })
+    }
+}
+
+/// A limit, and the open files of its group.
+#[derive(Debug)]
+pub(crate) struct Limited {
+    bytes: u64,
+    used: fs::File,
+}
+
+/// Limits that hold for a group, to look at often: a look costs microseconds.
+#[derive(Debug)]
+pub struct Gauge(pub(crate) Vec<Limited>);
+
+impl Gauge {
+    /// Bytes that may still be charged before a limit is met; none when there is no limit.
+    pub fn room(&self) -> Option<u64> {
+        let room = |limited: &Limited| {
+            let used: u64 = contents(&limited.used)?.trim().parse().ok()?;
+            Some(limited.bytes.saturating_sub(used))
+        };
+        self.0.iter().filter_map(room).min()
+    }
+}
+
+fn contents(file: &fs::File) -> Option<String> {
+    let mut bytes = [0; 256];
+    let count = file.read_at(&mut bytes, 0).ok()?;
+    String::from_utf8(bytes[..count].to_vec()).ok()
 }
 
 fn machine_bytes(root: &Path) -> Option<u64> {

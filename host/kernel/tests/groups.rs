@@ -93,7 +93,7 @@ fn v2_takes_the_limits_of_a_group_that_it_leaves() {
     assert_eq!(got(tree.path(), &format!("{group}/pantler-1-2-x/memory.max")), "50000000");
     assert_eq!(got(tree.path(), &format!("{group}/pantler-1-2-x/memory.high")), "60000000");
     put(tree.path(), &format!("{group}/pantler-1-2-x/memory.current"), "30000000\n");
-    assert_eq!(made.headroom(), Some(20_000_000));
+    assert_eq!(made.gauge(None).room(), Some(20_000_000));
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn v2_counts_and_bounds() {
     );
     assert_eq!(group.peak(), Some(43_000_000));
     assert_eq!(group.device_read_bytes(), Some(1024));
-    assert_eq!(group.headroom(), Some(100_000_000), "the slice above has a limit");
+    assert_eq!(group.gauge(None).room(), Some(100_000_000), "the slice above has a limit");
     group.enforce(50_000_000).expect("bounded");
     assert_eq!(
         got(root, &format!("{top}/program/memory.high")),
@@ -150,7 +150,7 @@ fn v2_without_memory_below_us_enables_it_at_the_root() {
     assert_eq!(group.memory_path(), root.join("sys/fs/cgroup/pantler-1-2-x"));
     assert_eq!(got(root, "sys/fs/cgroup/pantler-1-2-x/cgroup.subtree_control"), "+io");
     assert!(group.peak().is_none(), "before 5.19 it is unknown");
-    assert!(group.headroom().is_none());
+    assert!(group.gauge(None).room().is_none());
 }
 
 #[test]
@@ -178,7 +178,11 @@ fn v1_is_preferred_where_it_has_the_memory_controller() {
         [root.join(memory).join("cgroup.procs"), root.join(blkio).join("cgroup.procs")]
     );
     assert_eq!(group.io_path(), Some(root.join(blkio).as_path()));
-    assert_eq!(group.headroom(), Some(700), "the group above has a limit, the largest number is none");
+    assert_eq!(
+        group.gauge(None).room(),
+        Some(700),
+        "the group above has a limit, the largest number is none"
+    );
     put(root, &format!("{memory}/memory.usage_in_bytes"), "900\n");
     put(
         root,

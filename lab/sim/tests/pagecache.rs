@@ -12,8 +12,15 @@ use pantler_trace::generate::Random;
 
 const SEEDS: u64 = 1000;
 const STEPS: u32 = 300;
+/// Pages of slab for each file that a program opens.
+const SLAB: u64 = 1;
 /// Threads of the run.
 const THREADS: u64 = 3;
+/// The part of the budgets that the kernel may take for a limit, while other memory comes and goes.
+const TAKEN_SHARE: f64 = 0.1;
+/// The reads of all runs with steering, where no hint was given, as a part of those by the kernel
+/// alone: without a limit and with one.
+const READS_SHARES: [f64; 2] = [1.06, 1.23];
 /// Time after which refused drops have been tried again: two ticks, and the rounds after them.
 const REFUSED_NS: u64 = 250_000_000;
 
@@ -26,6 +33,16 @@ enum Violation {
     Foreign { step: u32, pages: u64 },
     /// More was read than by the kernel alone, and the stated bound.
     Worse { reads: u64, alone: u64 },
+}
+
+/// What a run came to.
+#[derive(Debug)]
+struct Ran {
+    /// The reads with steering, by the kernel alone and under LRU, where no hint was given.
+    unhinted: Option<[u64; 3]>,
+    /// Pages that the kernel reclaimed for the limit, and the budget, where nothing stood in the
+    /// engine's way.
+    taken: Option<[u64; 2]>,
 }
 
 /// One program of the run.
@@ -46,12 +63,17 @@ struct World<H> {
     window: u64,
     scans: Vec<Scan>,
     has_hints: bool,
+    /// What is drawn for the other memory of a group with a limit, if everything counts.
+    others: Option<Random>,
+    anonymous: u64,
+    is_plain: bool,
 }
 
 impl<H: Hands> World<H> {
-    fn new(seed: u64, hands: H) -> World<H> {
+    /// A limit of the group, which the whole budget would fill, or none.
+    fn new(seed: u64, hands: H, is_limited: bool) -> World<H> {
         let mut random = Random::new(seed);
-        let budget = 256 + random.below(768);
+        let budget = (256 + random.below(768)) * if is_limited { 8 } else { 1 };
         let mru = random.below(3) == 0;
         let options = Options {
             window: Bounds { max: [32, 64, 256][random.below(3) as usize], ..Bounds::default() },
@@ -60,9 +82,14 @@ impl<H: Hands> World<H> {
             ..Options::new(budget as u32)
         };
         // Without the backstop of a control group: the engine alone has to hold the budget.
-        let mut kernel = Kernel::new(1 << 20, None).expect("an order");
+        let limit = if is_limited { budget } else { 1 << 20 };
+        let mut kernel = Kernel::new(limit, None).expect("an order");
         let lru = PolicyName::Lru.spec();
         let mut alone = [None, Some(lru)].map(|order| Kernel::new(budget, order).expect("an order"));
+        if is_limited {
+            kernel = kernel.with_slab(SLAB);
+            alone = alone.map(|alone| alone.with_slab(SLAB));
+        }
         if random.below(3) == 0 {
             kernel = kernel.without_large_folios();
             alone = alone.map(Kernel::without_large_folios);
@@ -87,7 +114,21 @@ impl<H: Hands> World<H> {
             machine.tell(|steward| steward.set_policy(OwnerId(0), 0, PolicyName::Mru)).expect("in bounds");
         }
         let has_hints = mru;
-        World { random, machine, alone, files, budget, window, scans, has_hints }
+        let is_plain = is_limited && !seed.is_multiple_of(2);
+        let others = is_limited.then(|| Random::new(!seed));
+        World {
+            random,
+            machine,
+            alone,
+            files,
+            budget,
+            window,
+            scans,
+            has_hints,
+            others,
+            anonymous: 0,
+            is_plain,
+        }
     }
 
     /// Something that happens to both kernels.
@@ -99,7 +140,21 @@ impl<H: Hands> World<H> {
         self.machine.act(time_ns, act);
     }
 
+    /// Other memory of the run comes and goes, some of it in no time, as when programs start.
+    fn allocate(&mut self) {
+        let Some(others) = &mut self.others else { return };
+        if others.below(96) == 0 {
+            self.anonymous = others.below(self.budget / 4);
+        }
+        if others.below(8) == 0 {
+            let (anonymous, more) = (self.anonymous, 128 + self.budget / 32);
+            self.both(100_000, |kernel| kernel.allocate(anonymous + more));
+            self.both(100_000, |kernel| kernel.allocate(anonymous));
+        }
+    }
+
     fn step(&mut self) {
+        self.allocate();
         let file = self.random.below(self.files) as u32;
         let blocks = self.machine.kernel().file_blocks(file);
         let page = self.random.below(blocks);
@@ -107,7 +162,8 @@ impl<H: Hands> World<H> {
         let span = Span { file, first: page, blocks: pages };
         let thread = self.random.below(THREADS);
         let (run, other) = (Program::Run(thread as u32), Program::Outside(9));
-        match self.random.below(100) {
+        // Where there is nothing but reads, what the kernel takes is the engine's doing alone.
+        match self.random.below(if self.is_plain { 65 } else { 100 }) {
             0..50 => self.scan(thread),
             50..65 => self.both(100_000, |kernel| {
                 kernel.read(run, file, page, page + pages % 4);
@@ -172,6 +228,11 @@ impl<H: Hands> World<H> {
         kernel.held() + kernel.shared() + self.machine.unseen() + windows
     }
 
+    /// What a limit makes the engine leave free, with the room for other memory.
+    fn reserve(&self) -> u64 {
+        if self.others.is_some() { self.budget / 4 } else { 0 }
+    }
+
     fn check(&self, step: u32) -> Result<(), Violation> {
         if step.is_multiple_of(8) {
             self.machine.engine().validate();
@@ -188,9 +249,8 @@ impl<H: Hands> World<H> {
         }
     }
 
-    /// Runs to the end. The reads with steering, by the kernel alone and under LRU, where no hint
-    /// was given.
-    fn run(mut self) -> Result<Option<[u64; 3]>, Violation> {
+    /// Runs to the end.
+    fn run(mut self) -> Result<Ran, Violation> {
         for step in 0..STEPS {
             self.step();
             self.check(step)?;
@@ -199,10 +259,12 @@ impl<H: Hands> World<H> {
         let reads = self.machine.kernel().device_reads();
         // Pages that others use as well stay. Where those are many, little is left for the rest.
         let is_crowded = self.machine.kernel().shared() > self.budget / 4;
-        if !self.has_hints && !is_crowded && reads > bound(alone) {
+        if !self.has_hints && !is_crowded && reads > bound(alone) + self.reserve() {
             return Err(Violation::Worse { reads, alone });
         }
-        Ok((!self.has_hints).then_some([reads, alone, lru]))
+        let unhinted = (!self.has_hints).then_some([reads, alone, lru]);
+        let taken = self.is_plain.then(|| [self.machine.kernel().taken(), self.budget]);
+        Ok(Ran { unhinted, taken })
     }
 }
 
@@ -220,21 +282,62 @@ fn seeds() -> Vec<u64> {
 
 #[test]
 fn a_thousand_runs_hold_the_budget_and_leave_others_alone() {
-    let seeds = seeds();
-    let run = |seeds: &[u64]| -> Vec<_> {
-        seeds.iter().map(|&seed| (seed, World::new(seed, FaithfulHands).run())).collect()
-    };
-    let (one, other) = seeds.split_at(seeds.len() / 2);
-    let (mut ran, more) = std::thread::scope(|scope| {
-        let more = scope.spawn(|| run(other));
-        (run(one), more.join().expect("no panic"))
-    });
-    ran.extend(more);
-    let sums = ran.iter().filter_map(|(_, result)| result.as_ref().ok()?.as_ref());
+    run_all(false);
+}
+
+#[test]
+fn a_thousand_runs_leave_the_kernel_little_to_reclaim_for_a_limit() {
+    run_all(true);
+}
+
+fn run_all(is_limited: bool) {
+    let ran = all(|seed| World::new(seed, FaithfulHands, is_limited));
+    let good = || ran.iter().filter_map(|(_, result)| result.as_ref().ok());
+    let sums = good().filter_map(|ran| ran.unhinted);
     let sums = sums.fold([0; 3], |sums, reads| [0, 1, 2].map(|at| sums[at] + reads[at]));
     let failed: Vec<_> = ran.iter().filter(|(_, result)| result.is_err()).collect();
     println!("without hints: {sums:?} reads with steering, by the kernel alone, under LRU");
-    assert!(failed.is_empty(), "{} of {}: {:?}", failed.len(), seeds.len(), &failed[..failed.len().min(10)]);
+    assert!(failed.is_empty(), "{} of {}: {:?}", failed.len(), ran.len(), &failed[..failed.len().min(10)]);
+    if ran.len() == 1 {
+        return;
+    }
+    let share = sums[0] as f64 / sums[1] as f64;
+    assert!(share < READS_SHARES[usize::from(is_limited)], "{share} of the kernel's reads");
+    if is_limited {
+        let share = share_taken(good());
+        assert!(share < TAKEN_SHARE, "the kernel took {share} of the budgets");
+    }
+}
+
+/// The runs of all seeds.
+fn all<H: Hands>(world: impl Fn(u64) -> World<H> + Sync) -> Vec<(u64, Result<Ran, Violation>)> {
+    let seeds = seeds();
+    let run = |seeds: &[u64]| -> Vec<_> { seeds.iter().map(|&seed| (seed, world(seed).run())).collect() };
+    let (one, other) = seeds.split_at(seeds.len() / 2);
+    std::thread::scope(|scope| {
+        let more = scope.spawn(|| run(other));
+        let mut ran = run(one);
+        ran.extend(more.join().expect("no panic"));
+        ran
+    })
+}
+
+/// What the kernel took for the limit, as a part of the budgets.
+fn share_taken<'a>(ran: impl Iterator<Item = &'a Ran>) -> f64 {
+    let sums = ran.filter_map(|ran| ran.taken).fold([0, 0], |sums, run| [sums[0] + run[0], sums[1] + run[1]]);
+    println!("the kernel took {} of {} pages", sums[0], sums[1]);
+    sums[0] as f64 / sums[1] as f64
+}
+
+#[test]
+fn an_engine_that_takes_the_room_for_larger_is_caught() {
+    let ran = all(|seed| {
+        let mut world = World::new(seed, FaithfulHands, true);
+        world.machine.faults().flatters = 128;
+        world
+    });
+    let share = share_taken(ran.iter().filter_map(|(_, result)| result.as_ref().ok()));
+    assert!(share > TAKEN_SHARE || ran.len() == 1, "{share}");
 }
 
 /// An engine that drops pages of others: its drops reach beyond what it may drop.
@@ -268,7 +371,7 @@ impl Hands for Trusting {
 
 /// How many of the first hundred runs an engine fails, by the kind of violation.
 fn caught<H: Hands>(hands: impl Fn() -> H, kind: fn(&Violation) -> bool) -> usize {
-    let violation = |seed| World::new(seed, hands()).run().err();
+    let violation = |seed| World::new(seed, hands(), false).run().err();
     let count = (0..100).filter_map(violation).filter(kind).count();
     println!("{count} of 100 caught");
     count

@@ -3,7 +3,8 @@
 //! F1  Events come out in order of `time_ns`: only those older than the beginning of the round are
 //!     handed out, and the rest waits for the next round, because an older event may still arrive
 //!     on a CPU that was read already.
-//! F2  Nothing is allocated per event once the queues have grown to their bound [`QUEUE_EVENTS`].
+//! F2  Nothing is allocated per event: a queue has space for its bound [`QUEUE_EVENTS`] and what
+//!     one page of the buffer holds besides.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -18,7 +19,9 @@ use crate::error::SteerError;
 use pantler_kernel::clock;
 
 /// Events that one CPU's queue holds: a round stops reading this CPU there and goes on in the next.
-pub const QUEUE_EVENTS: usize = 2048;
+pub const QUEUE_EVENTS: usize = 768;
+/// Events that a queue has space for.
+const QUEUE_SPACE: usize = 1024;
 
 /// One CPU's buffer of one instance.
 #[derive(Debug)]
@@ -54,7 +57,7 @@ impl Feed {
             layouts = if source == 0 { instance.layouts().clone() } else { layouts };
             page_bytes = page_bytes.max(instance.page_bytes());
             for raw in instance.open_raw()? {
-                lanes.push(Lane { raw, source, queue: VecDeque::with_capacity(1024), cut_ns: None });
+                lanes.push(Lane { raw, source, queue: VecDeque::with_capacity(QUEUE_SPACE), cut_ns: None });
             }
         }
         Ok(Feed { lanes, layouts, page: vec![0; page_bytes], lost: 0, taken_until_ns: 0 })

@@ -1,40 +1,67 @@
 //! A set of the blocks of one chunk.
 
+use alloc::boxed::Box;
+use core::iter::once;
+
 use super::CHUNK_BLOCKS;
 
 const WORDS: usize = (CHUNK_BLOCKS / 64) as usize;
 
-/// A set of the blocks of one chunk.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Bits([u64; WORDS]);
+/// A set of the blocks of one chunk. Most files are small, and there are sets for each: the first
+/// 64 blocks need no memory of their own.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Bits {
+    first: u64,
+    rest: Option<Box<[u64; WORDS - 1]>>,
+}
 
 impl Bits {
+    fn words(&self) -> impl Iterator<Item = u64> {
+        once(self.first).chain(self.rest.iter().flat_map(|rest| rest.iter().copied()))
+    }
+
+    fn word(&self, at: u64) -> u64 {
+        match at / 64 {
+            0 => self.first,
+            word => self.rest.as_ref().map_or(0, |rest| rest[word as usize - 1]),
+        }
+    }
+
+    fn word_mut(&mut self, at: u64) -> &mut u64 {
+        match at / 64 {
+            0 => &mut self.first,
+            word => &mut self.rest.get_or_insert_default()[word as usize - 1],
+        }
+    }
+
     pub(super) fn get(&self, at: u64) -> bool {
-        self.0[(at / 64) as usize] >> (at % 64) & 1 == 1
+        self.word(at) >> (at % 64) & 1 == 1
     }
 
     pub(super) fn set(&mut self, at: u64) {
-        self.0[(at / 64) as usize] |= 1 << (at % 64);
+        *self.word_mut(at) |= 1 << (at % 64);
     }
 
     pub(super) fn clear(&mut self, at: u64) -> bool {
         let was = self.get(at);
-        self.0[(at / 64) as usize] &= !(1 << (at % 64));
+        if was {
+            *self.word_mut(at) &= !(1 << (at % 64));
+        }
         was
     }
 
     pub(super) fn add(&mut self, other: &Bits) {
-        for (word, more) in self.0.iter_mut().zip(other.0) {
-            *word |= more;
+        for (at, more) in (0..).step_by(64).zip(other.words()).filter(|&(_, more)| more != 0) {
+            *self.word_mut(at) |= more;
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.iter().all(|&word| word == 0)
+        self.words().all(|word| word == 0)
     }
 
     pub(super) fn count(&self) -> u32 {
-        self.0.iter().map(|word| word.count_ones()).sum()
+        self.words().map(u64::count_ones).sum()
     }
 
     /// The runs of set bits as `(first, length)`, from low to high.
@@ -43,7 +70,7 @@ impl Bits {
         core::iter::from_fn(move || {
             while at < CHUNK_BLOCKS && !self.get(at) {
                 // Skip empty words at once.
-                at = if at % 64 == 0 && self.0[(at / 64) as usize] == 0 { at + 64 } else { at + 1 };
+                at = if at % 64 == 0 && self.word(at) == 0 { at + 64 } else { at + 1 };
             }
             if at >= CHUNK_BLOCKS {
                 return None;

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::mounts::{Memory, Places};
 use super::{RunGroup, Throttle, Usage, evacuate_and_remove, read, read_number, stat_field, write};
-use crate::{KernelError, memory};
+use crate::KernelError;
+use crate::memory::{self, Gauge};
 
 /// The groups of one run on a v1 machine.
 #[derive(Debug)]
@@ -93,8 +94,10 @@ impl RunGroup for V1 {
         Ok(Usage { total, file, other: total.saturating_sub(file) })
     }
 
-    fn headroom(&self) -> Option<u64> {
-        memory::V1.headroom(self.memory.ancestors().skip(1))
+    fn gauge(&self, total: Option<u64>) -> Gauge {
+        let mut gauge = memory::V1.gauge(self.memory.ancestors().skip(1));
+        gauge.0.extend(total.and_then(|bytes| memory::V1.limited(&self.memory, bytes)));
+        gauge
     }
 
     fn peak(&self) -> Option<u64> {

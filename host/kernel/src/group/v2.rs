@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 
 use super::mounts::{Memory, Places};
 use super::{RunGroup, Throttle, Usage, evacuate_and_remove, read, read_number, stat_field, write};
-use crate::{KernelError, memory};
+use crate::KernelError;
+use crate::memory::{self, Gauge};
 
 /// The groups of one run on a v2 machine.
 #[derive(Debug)]
@@ -162,8 +163,10 @@ impl RunGroup for V2 {
         Ok(Usage { total, file, other: total.saturating_sub(file) })
     }
 
-    fn headroom(&self) -> Option<u64> {
-        memory::V2.headroom(self.top.ancestors())
+    fn gauge(&self, total: Option<u64>) -> Gauge {
+        let mut gauge = memory::V2.gauge(self.top.ancestors());
+        gauge.0.extend(total.and_then(|bytes| memory::V2.limited(&self.top, bytes)));
+        gauge
     }
 
     fn peak(&self) -> Option<u64> {

@@ -93,6 +93,16 @@ struct File {
     pages: HashMap<u64, Handle, FixedState>,
 }
 
+/// What a group holds besides pages of files, in pages, and what became of its limit.
+#[derive(Clone, Copy, Debug, Default)]
+struct Others {
+    /// Anonymous memory.
+    anonymous: u64,
+    /// Slab for each file that a program opened.
+    by_open_file: u64,
+    taken: u64,
+}
+
 /// The model.
 #[derive(Clone, Debug)]
 pub struct Kernel {
@@ -105,6 +115,8 @@ pub struct Kernel {
     order: Replacement,
     links: Links,
     limit: u64,
+    /// Other memory that counts against the limit, where everything does.
+    group: Option<Others>,
     charged: u64,
     device_reads: u64,
     has_large_folios: bool,
@@ -125,6 +137,7 @@ impl Kernel {
             order: Replacement::new(order, u32::try_from(limit).unwrap_or(u32::MAX))?,
             links: Links::default(),
             limit,
+            group: None,
             charged: 0,
             device_reads: 0,
             has_large_folios: true,
@@ -136,6 +149,13 @@ impl Kernel {
     /// A file system without large folios.
     pub fn without_large_folios(mut self) -> Kernel {
         self.has_large_folios = false;
+        self
+    }
+
+    /// The limit is that of a control group: other memory counts as well, first the slab of each
+    /// file that a program opens.
+    pub fn with_slab(mut self, by_open_file: u64) -> Kernel {
+        self.group = Some(Others { by_open_file, ..Others::default() });
         self
     }
 
@@ -235,6 +255,14 @@ impl Kernel {
         }
     }
 
+    /// The run's programs have this much anonymous memory from now on, in pages.
+    pub fn allocate(&mut self, anonymous: u64) {
+        if let Some(group) = &mut self.group {
+            group.anonymous = anonymous;
+            self.make_room(0, Some(Program::Run(0)));
+        }
+    }
+
     // What the hands do, and other programs by the same calls.
 
     /// `fadvise(DONTNEED)`: drops folios that lie wholly in the span and are held by no program.
@@ -264,6 +292,9 @@ impl Kernel {
         for page in span.first..end {
             if self.folio(span.file, page).is_none() {
                 self.device_reads += 1;
+                if self.group.is_some() {
+                    self.make_room(1, None);
+                }
                 self.insert(true, span.file, page, 1, false);
             }
         }
@@ -283,7 +314,7 @@ impl Kernel {
     /// Memory is short elsewhere: up to `pages` of the run's pages are evicted.
     pub fn reclaim(&mut self, pages: u64) {
         let until = self.charged.saturating_sub(pages);
-        self.shrink_to(until, Program::Outside(0));
+        self.shrink_to(until, Some(Program::Outside(0)));
     }
 
     // What is known.
@@ -304,6 +335,20 @@ impl Kernel {
             // The event may be about a folio that was there before.
             known.is_known_foreign |= known.born <= event.number;
         }
+    }
+
+    /// Pages that may still be charged to the group, if it has a limit.
+    pub fn room(&self) -> Option<u64> {
+        self.group.map(|_| self.limit.saturating_sub(self.charged + self.others()))
+    }
+
+    /// Pages that were reclaimed for the limit of the group.
+    pub fn taken(&self) -> u64 {
+        self.group.map_or(0, |group| group.taken)
+    }
+
+    fn others(&self) -> u64 {
+        self.group.map_or(0, |group| group.anonymous + group.by_open_file * self.open.len() as u64)
     }
 
     /// Pages that the run brought in.
@@ -442,7 +487,7 @@ impl Kernel {
     /// One folio enters.
     fn add(&mut self, program: Program, file: u32, first: u64, pages: u64, has_mark: bool, is_new: bool) {
         if program.is_run() {
-            self.shrink_to(self.limit.saturating_sub(pages), program);
+            self.make_room(pages, Some(program));
             self.device_reads += if is_new { 0 } else { pages };
         }
         self.insert(program.is_run(), file, first, pages, has_mark);
@@ -497,14 +542,27 @@ impl Kernel {
         self.folios[folio as usize].pages = 0;
     }
 
-    fn shrink_to(&mut self, pages: u64, program: Program) {
+    /// `pages` more are about to be charged.
+    fn make_room(&mut self, pages: u64, program: Option<Program>) {
+        let until = self.limit.saturating_sub(self.others() + pages);
+        let before = self.charged;
+        self.shrink_to(until, program);
+        if let Some(group) = &mut self.group {
+            group.taken += before - self.charged;
+        }
+    }
+
+    /// Evicts down to `pages`. Reclaim in our own hands is not told of: there is no program then.
+    fn shrink_to(&mut self, pages: u64, program: Option<Program>) {
         while self.charged > pages {
             let folios = &self.folios;
             let victim = self.order.evict(&mut self.links, &|folio| folios[folio as usize].is_held());
             let Some(victim) = victim else { return };
             let Folio { file, first, pages, .. } = self.folios[victim as usize];
             self.forget(victim);
-            self.tell(Kind::Gone, program, file, first, first + pages - 1);
+            if let Some(program) = program {
+                self.tell(Kind::Gone, program, file, first, first + pages - 1);
+            }
         }
     }
 }

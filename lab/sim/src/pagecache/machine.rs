@@ -41,6 +41,8 @@ pub struct Faults {
     pub late_ns: u64,
     /// Lose the next events, as a trace buffer that is full.
     pub lose: u32,
+    /// Pages by which the room below a limit is told too large.
+    pub flatters: u64,
     /// Files cannot be found while this is set.
     pub hides_files: bool,
 }
@@ -219,6 +221,12 @@ impl<H: Hands> Machine<H> {
         if lost > 0 {
             self.engine.lost(lost);
             self.obey();
+        }
+        if let Some(room) = self.kernel.room()
+            && lost == 0
+            && self.on_their_way.is_empty()
+        {
+            self.engine.limited(self.now_ns, room + self.faults.flatters);
         }
         self.engine.begin_round(self.now_ns);
         self.obey();
