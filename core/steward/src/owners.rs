@@ -79,8 +79,15 @@ impl Owners {
     }
 
     /// The key of an owner, which is made if it is new. Past the bound it is the common owner's.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn key(&mut self, id: OwnerId) -> OwnerKey {
+        match self.last {
+            Some((last, key)) if last == id => key,
+            _ => self.find_or_add(id),
+        }
+    }
+
+    fn find_or_add(&mut self, id: OwnerId) -> OwnerKey {
         if let Some(key) = self.find(id) {
             self.last = Some((id, key));
             return key;

@@ -182,9 +182,22 @@ impl Steward {
     /// room, and blocks of such pages are not looked ahead.
     #[inline]
     pub fn access_before(&mut self, owner: OwnerId, block: Block, end: u64) -> Access {
+        let is_plain = self.shadow.is_none() && self.tiers.is_none() && !self.is_followed();
+        let frame = if is_plain { self.entries.find(block) } else { None };
+        if let Some(frame) = frame {
+            let owner = self.owners.key(owner);
+            return self.reference(owner, frame, false);
+        }
         let asked = self.asked(block, &(0..u64::MAX), end);
         let pages = (asked.pages.end - asked.pages.start) as u32;
-        self.access_placed(owner, block, asked, pages)
+        if !is_plain {
+            return self.access_placed(owner, block, asked, pages);
+        }
+        if !self.has_room(pages) {
+            return Access::Full;
+        }
+        let owner = self.owners.key(owner);
+        Access::Miss(self.miss(owner, block, pages))
     }
 
     /// As [`access_before`](Self::access_before), for a request for `pages` of the file, some of
@@ -264,6 +277,14 @@ impl Steward {
             self.after_reference(owner, block, ahead, false);
             return access;
         }
+        let frame = self.miss(owner, block, pages);
+        self.after_reference(owner, block, ahead, true);
+        Access::Miss(frame)
+    }
+
+    /// The block is fetched into a frame.
+    #[inline]
+    fn miss(&mut self, owner: OwnerKey, block: Block, pages: u32) -> Frame {
         self.tell_missing(owner, block);
         if !self.make_room(Some(block), owner, pages) {
             // There was a frame, and this miss made the waiting room larger by it.
@@ -274,8 +295,7 @@ impl Steward {
         entry.arriving = true;
         entry.pins += 1;
         self.fetch(block, frame, Why::Demand);
-        self.after_reference(owner, block, ahead, true);
-        Access::Miss(Frame(frame))
+        Frame(frame)
     }
 
     /// `owner` referenced `block`, and the body learns of it afterwards: the block is in memory
@@ -336,10 +356,16 @@ impl Steward {
     /// Lists and lookahead follow a reference before it is served. Can queue drops.
     #[inline(always)]
     fn before_reference(&mut self, owner: OwnerKey, block: Block, asked: Asked) -> Ahead {
-        if self.lists.is_empty() && !self.looks_ahead() {
+        if !self.is_followed() {
             return Ahead { met: Met::Nothing, follows: false, asked };
         }
         self.meet(owner, block, asked)
+    }
+
+    /// Whether lists or lookahead follow references.
+    #[inline(always)]
+    fn is_followed(&self) -> bool {
+        !self.lists.is_empty() || self.looks_ahead()
     }
 
     fn meet(&mut self, owner: OwnerKey, block: Block, asked: Asked) -> Ahead {
@@ -354,7 +380,7 @@ impl Steward {
     /// What lists and lookahead make of it afterwards. Can queue drops and fetches.
     #[inline(always)]
     fn after_reference(&mut self, owner: OwnerKey, block: Block, ahead: Ahead, arriving: bool) {
-        if !self.lists.is_empty() || self.looks_ahead() {
+        if self.is_followed() {
             self.follow(owner, block, ahead, arriving);
         }
     }
@@ -382,16 +408,16 @@ impl Steward {
     #[inline]
     fn reference(&mut self, owner: OwnerKey, frame: Handle, goes_on: bool) -> Access {
         let Entry { file, room, arriving, brought, .. } = self.entries[frame];
-        let first_uses = u64::from(brought != Brought::Reference);
+        let is_hit = brought == Brought::Reference;
         if let Some(record) = self.owners.alive_mut(owner) {
             record.counters.references += 1;
-            record.counters.hits += 1 - first_uses;
-            record.counters.ahead_used += first_uses;
+            let counter = if is_hit { &mut record.counters.hits } else { &mut record.counters.ahead_used };
+            *counter += 1;
         }
         let traffic = self.files.traffic_mut(file);
-        traffic.hits += 1 - first_uses;
-        traffic.ahead_used += first_uses;
-        if first_uses != 0 {
+        let counter = if is_hit { &mut traffic.hits } else { &mut traffic.ahead_used };
+        *counter += 1;
+        if !is_hit {
             self.count_use(frame);
         }
         if room == Room::Waiting {
