@@ -18,6 +18,7 @@
 //! R2  Ghosts are no more than `out` x frames; after a resize that shrinks, each verb that makes
 //!     one forgets four at most.
 //! R3  Times are numbers of 32 bits that start again: a life ends at most 2^30 references from now.
+//! R4  The fronts of the upper queues live until `due` or longer, or `due` is over.
 //!
 //! Paper: Zhou, Philbin and Li, The Multi-Queue Replacement Algorithm for Second Level Buffer
 //! Caches, USENIX 2001. Differences: the life time is a parameter in multiples of the frames; the
@@ -69,6 +70,8 @@ pub struct Mq {
     ghosts_max: u32,
     /// References so far (R3).
     now: u32,
+    /// No life of a front ends before this time (R4).
+    due: u32,
     resident: u32,
     queues: [List; QUEUES_MAX],
     ghosts: List,
@@ -97,6 +100,10 @@ impl Mq {
     /// in the paper.
     #[inline]
     fn adjust(&mut self, links: &mut Links) {
+        if self.now.wrapping_sub(self.due).cast_signed() <= 0 {
+            return;
+        }
+        let mut life = self.life;
         for queue in 1..self.parameters.queues {
             let Some(front) = self.queues[usize::from(queue)].front() else { continue };
             let entry = &mut self.entries[front as usize];
@@ -106,11 +113,25 @@ impl Mq {
                 self.queues[usize::from(queue - 1)].push_back(links, front);
                 links.set_mark(front, queue - 1);
             }
+            // The next front may be over its life, too: its turn comes with the next reference.
+            if let Some(front) = self.queues[usize::from(queue)].front() {
+                let left = self.entries[front as usize].end.wrapping_sub(self.now).cast_signed();
+                life = life.min(left.max(0).cast_unsigned());
+            }
         }
+        self.due = self.now.wrapping_add(life);
     }
 
-    fn queue(&mut self, links: &Links, handle: Handle) -> &mut List {
-        &mut self.queues[usize::from(links.mark(handle)) % QUEUES_MAX]
+    /// Takes a resident handle from its queue.
+    #[inline]
+    fn unlink(&mut self, links: &mut Links, handle: Handle) {
+        let number = usize::from(links.mark(handle)) % QUEUES_MAX;
+        let queue = &mut self.queues[number];
+        if number > 0 && queue.front() == Some(handle) {
+            // R4: a life that was given before a resize may be longer than the next one in line.
+            self.due = self.now.wrapping_sub(1);
+        }
+        queue.remove(links, handle);
     }
 }
 
@@ -130,7 +151,7 @@ impl Policy for Mq {
     #[inline]
     fn hit(&mut self, links: &mut Links, handle: Handle) {
         self.now = self.now.wrapping_add(1);
-        self.queue(links, handle).remove(links, handle);
+        self.unlink(links, handle);
         let entry = &mut self.entries[handle as usize];
         entry.count = entry.count.saturating_add(1);
         self.enqueue(links, handle);
@@ -156,7 +177,7 @@ impl Policy for Mq {
     fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
         let queues = self.queues.iter().take(usize::from(self.parameters.queues));
         let victim = queues.flat_map(|queue| queue.iter(links)).find(|&handle| !pinned(handle))?;
-        self.queue(links, victim).remove(links, victim);
+        self.unlink(links, victim);
         self.resident -= 1;
         self.ghosts.push_back(links, victim);
         links.set_mark(victim, GHOST);
@@ -178,7 +199,7 @@ impl Policy for Mq {
         if links.mark(handle) == GHOST {
             self.ghosts.remove(links, handle);
         } else {
-            self.queue(links, handle).remove(links, handle);
+            self.unlink(links, handle);
             self.resident -= 1;
         }
     }
@@ -197,6 +218,7 @@ impl Policy for Mq {
 
     fn resize(&mut self, _: &mut Links, frames: u32) {
         self.measure(frames.max(1));
+        self.due = self.now.wrapping_sub(1);
     }
 
     #[inline]
@@ -217,6 +239,10 @@ impl Policy for Mq {
         for (queue, number) in self.queues.iter().zip(0..) {
             queue.validate(links);
             resident += queue.len();
+            let over = self.now.wrapping_sub(self.due).cast_signed() >= 0;
+            let ends = |front: Handle| self.entries[front as usize].end.wrapping_sub(self.due).cast_signed();
+            let due = number == 0 || over || queue.front().is_none_or(|front| ends(front) >= 0);
+            assert!(due, "R4: the front of queue {number}");
             for handle in queue.iter(links) {
                 let entry = self.entries[handle as usize];
                 let top = entry.count.ilog2().min(u32::from(self.parameters.queues) - 1);
