@@ -184,6 +184,10 @@ impl Online for Arc {
         Some(false)
     }
 
+    fn known(&self, frames: u32) -> u32 {
+        frames.saturating_mul(2)
+    }
+
     fn new(frames: u32, _: NoParameters) -> Self {
         Self { frames: frames.max(1), first: [NONE; 2], ..Self::default() }
     }

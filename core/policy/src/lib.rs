@@ -236,6 +236,12 @@ pub trait Online: Policy + Clone {
     /// Whether every block that ever left is remembered as a ghost.
     const REMEMBERS_ALL: bool = false;
 
+    /// Handles that it knows at a time, most often and once it is full: with `frames` resident ones
+    /// and their ghosts. A guess, for room that is made beforehand.
+    fn known(&self, frames: u32) -> u32 {
+        frames
+    }
+
     /// All that the caller of a demand cache of `frames` frames does for a reference, in one go,
     /// where nothing is pinned and nothing is ever removed: gives whether `handle` was resident.
     /// `None` from policies that gain nothing by it, for which the caller takes the steps.

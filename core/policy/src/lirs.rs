@@ -16,20 +16,21 @@
 //! R2  LIR handles and ghosts are in S; resident HIR handles may be.
 //! R3  The front of S is LIR; without LIR handles S is empty.
 //! R4  LIR handles are no more than frames - cold.
-//! R5  Ghosts are no more than `ghosts` x frames; after a resize that shrinks, each eviction
-//!     forgets down to that.
+//! R5  Ghosts are no more than `ghosts` x frames, or `least` where that is more; after a resize
+//!     that shrinks, each eviction forgets down to that.
 //!
 //! S has links of its own, because a resident HIR handle is on S and Q at once.
 //!
 //! Paper: Jiang and Zhang, LIRS: An Efficient Low Inter-reference Recency Set Replacement Policy,
 //! SIGMETRICS 2002. Differences: the bound on ghosts drops the ghost that was evicted first, not
 //! the HIR block lowest in S (the authors' program does that beyond 2500 x frames of S, which is
-//! never). As in the authors' program, and not in the paper, a further reference to the block of
-//! the last reference moves nothing. Below 3 frames the cold share is one frame, and with one frame
-//! all blocks are HIR, which is LRU. When all of Q is pinned, the lowest LIR block that is not
-//! leaves. Defaults: `cold=0.01,ghosts=2500.0`.
+//! never: a large cache would remember all that it ever saw). As in the authors' program, and not
+//! in the paper, a further reference to the block of the last reference moves nothing. Below 3
+//! frames the cold share is one frame, and with one frame all blocks are HIR, which is LRU. When
+//! all of Q is pinned, the lowest LIR block that is not leaves. Defaults:
+//! `cold=0.01,ghosts=3.0,least=1000000`.
 
-use crate::parameters::parameters;
+use crate::parameters::{parameters, part_of};
 use crate::{Handle, Links, List, NONE, Online, Policy};
 
 /// States, kept as the marks of the stack's links.
@@ -44,9 +45,10 @@ parameters! {
     pub struct LirsParameters {
         /// Share of the frames for resident HIR blocks; at least two frames where there are three.
         "cold" => cold: f64 = 0.01, 0.0..=1.0;
-        /// Ghosts at most, in multiples of the frames. The default is as good as none, as in the
-        /// paper.
-        "ghosts" => ghosts: f64 = 2500.0, 0.0..=1e6;
+        /// Ghosts at most, in multiples of the frames.
+        "ghosts" => ghosts: f64 = 3.0, 0.0..=1e6;
+        /// Ghosts that a smaller cache may have.
+        "least" => least: u32 = 1000000, 0..=4294967295;
     }
 }
 
@@ -71,7 +73,7 @@ impl Lirs {
     fn measure(&mut self, frames: u32) {
         let cold = (f64::from(frames) * self.parameters.cold) as u32;
         self.lir_max = frames - cold.max(2).min(frames - 1).max(1);
-        self.ghosts_max = (f64::from(frames) * self.parameters.ghosts) as u32;
+        self.ghosts_max = part_of(frames, self.parameters.ghosts).max(self.parameters.least);
     }
 
     fn state(&self, handle: Handle) -> u8 {
@@ -146,6 +148,10 @@ impl Online for Lirs {
     const NAME: &'static str = "lirs";
     const SUMMARY: &'static str =
         "low inter-reference recency set: what comes back sooner than the rest stays";
+
+    fn known(&self, frames: u32) -> u32 {
+        frames.saturating_add(self.ghosts_max)
+    }
 
     fn new(frames: u32, parameters: LirsParameters) -> Self {
         let mut lirs = Self { parameters, last: NONE, ..Self::default() };

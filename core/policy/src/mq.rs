@@ -140,6 +140,10 @@ impl Online for Mq {
     const NAME: &'static str = "mq";
     const SUMMARY: &'static str = "multi-queue: LRU queues by frequency, with life times and ghosts";
 
+    fn known(&self, frames: u32) -> u32 {
+        frames.saturating_add(self.ghosts_max)
+    }
+
     fn new(frames: u32, parameters: MqParameters) -> Self {
         let mut mq = Self { parameters, ..Self::default() };
         mq.measure(frames.max(1));

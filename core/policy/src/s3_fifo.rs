@@ -124,6 +124,10 @@ impl Online for S3Fifo {
     const NAME: &'static str = "s3-fifo";
     const SUMMARY: &'static str = "a small FIFO that sifts, a main FIFO, and ghosts";
 
+    fn known(&self, frames: u32) -> u32 {
+        frames.saturating_add(self.ghosts_max)
+    }
+
     fn new(frames: u32, parameters: S3FifoParameters) -> Self {
         let mut new = Self { parameters, ..Self::default() };
         new.set_limits(frames);

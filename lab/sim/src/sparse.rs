@@ -30,8 +30,11 @@ use crate::names::Names;
 const IDS_MIN: u32 = 4 << 20;
 /// Ids for each frame from which on names cost less than a row for every id.
 const IDS_PER_FRAME_MIN: u32 = 16;
-/// At first there is a handle more for each so many frames: most often the next one is free.
-const SPARE_ONE_OF: u32 = 4;
+// Room for what a policy will know, at once: docs/decisions/0106-room-made-beforehand.md.
+/// At first there is a handle more for each so many known ones: most often the next one is free.
+const SPARE_ONE_OF: u32 = 8;
+/// Known handles for each frame that there are at first, at most.
+const KNOWN_MAX: u32 = 8;
 /// When few handles are free, there will be an eighth more.
 const GROW_ONE_OF: u32 = 8;
 
@@ -51,7 +54,8 @@ pub(crate) struct Sparse<P> {
 
 impl<P: Online> Sparse<P> {
     pub(crate) fn new(policy: P, frames: u32) -> Self {
-        let names = Names::new(frames + frames / SPARE_ONE_OF + 64);
+        let known = policy.known(frames).min(frames.saturating_mul(KNOWN_MAX));
+        let names = Names::new(known + known / SPARE_ONE_OF + 64);
         let handles = names.handles();
         Self {
             cache: Dense::new(policy, handles, frames),

@@ -7,6 +7,7 @@ use crate::harness::{Twin, check};
 struct Lirs {
     cold_share: f64,
     ghost_share: f64,
+    ghosts_least: usize,
     frames: u32,
     /// From the bottom to the top.
     s: Vec<Handle>,
@@ -99,7 +100,8 @@ impl Twin for Lirs {
             let victim = self.q.remove(at);
             if self.s.contains(&victim) {
                 self.ghosts.push(victim);
-                let max = (f64::from(self.frames) * self.ghost_share) as usize;
+                let share = (f64::from(self.frames) * self.ghost_share) as usize;
+                let max = share.max(self.ghosts_least);
                 let many = self.ghosts.len().saturating_sub(max);
                 let s = &mut self.s;
                 self.ghosts.drain(..many).for_each(|ghost| assert!(without(s, ghost)));
@@ -132,11 +134,12 @@ impl Twin for Lirs {
     }
 }
 
-fn twin(frames: u32, cold_share: f64, ghost_share: f64) -> Lirs {
+fn twin(frames: u32, cold_share: f64, ghost_share: f64, ghosts_least: usize) -> Lirs {
     let empty = Vec::new;
     Lirs {
         cold_share,
         ghost_share,
+        ghosts_least,
         frames,
         s: empty(),
         q: empty(),
@@ -148,7 +151,7 @@ fn twin(frames: u32, cold_share: f64, ghost_share: f64) -> Lirs {
 
 #[test]
 fn lirs() {
-    check("lirs", |frames| twin(frames, 0.01, 2500.0));
-    check("lirs:ghosts=0.5", |frames| twin(frames, 0.01, 0.5));
-    check("lirs:cold=0.6,ghosts=1", |frames| twin(frames, 0.6, 1.0));
+    check("lirs", |frames| twin(frames, 0.01, 3.0, 1_000_000));
+    check("lirs:ghosts=0.5,least=0", |frames| twin(frames, 0.01, 0.5, 0));
+    check("lirs:cold=0.6,ghosts=1,least=2", |frames| twin(frames, 0.6, 1.0, 2));
 }
