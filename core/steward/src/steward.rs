@@ -271,7 +271,7 @@ impl Steward {
         let owner = self.owners.key(owner);
         let goes_on =
             !asked.is_whole && self.streams.goes_on_in(block, &asked.pages, self.options.block_pages);
-        let ahead = self.before_reference(owner, block, asked);
+        let ahead = self.before_reference(owner, block, |_| asked);
         if let Some(frame) = self.entries.find(block) {
             let access = self.reference(owner, frame, goes_on);
             self.after_reference(owner, block, ahead, false);
@@ -317,7 +317,8 @@ impl Steward {
     fn observe(&mut self, owner: OwnerId, block: Block) -> Access {
         let owner = self.owners.key(owner);
         let pages = self.options.block_pages;
-        let ahead = self.before_reference(owner, block, self.asked(block, &(0..u64::MAX), u64::MAX));
+        let asked = |steward: &Self| steward.asked(block, &(0..u64::MAX), u64::MAX);
+        let ahead = self.before_reference(owner, block, asked);
         let access = match self.entries.find(block) {
             Some(frame) => self.reference(owner, frame, false),
             None => {
@@ -355,11 +356,16 @@ impl Steward {
 
     /// Lists and lookahead follow a reference before it is served. Can queue drops.
     #[inline(always)]
-    fn before_reference(&mut self, owner: OwnerKey, block: Block, asked: Asked) -> Ahead {
-        if !self.is_followed() {
-            return Ahead { met: Met::Nothing, follows: false, asked };
-        }
-        self.meet(owner, block, asked)
+    fn before_reference(
+        &mut self,
+        owner: OwnerKey,
+        block: Block,
+        asked: impl FnOnce(&Self) -> Asked,
+    ) -> Option<Ahead> {
+        self.is_followed().then(|| {
+            let asked = asked(self);
+            self.meet(owner, block, asked)
+        })
     }
 
     /// Whether lists or lookahead follow references.
@@ -379,8 +385,10 @@ impl Steward {
 
     /// What lists and lookahead make of it afterwards. Can queue drops and fetches.
     #[inline(always)]
-    fn after_reference(&mut self, owner: OwnerKey, block: Block, ahead: Ahead, arriving: bool) {
-        if self.is_followed() {
+    fn after_reference(&mut self, owner: OwnerKey, block: Block, ahead: Option<Ahead>, arriving: bool) {
+        if let Some(ahead) = ahead
+            && self.is_followed()
+        {
             self.follow(owner, block, ahead, arriving);
         }
     }
