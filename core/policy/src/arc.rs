@@ -150,6 +150,7 @@ impl Arc {
 
 impl Online for Arc {
     type Parameters = NoParameters;
+    const KNOWN_PER_FRAME: u32 = 2;
     const NAME: &'static str = "arc";
     const SUMMARY: &'static str =
         "adaptive replacement cache: recency and frequency, balanced by their ghosts";
@@ -182,10 +183,6 @@ impl Online for Arc {
             self.promote(links, handle, known);
         }
         Some(false)
-    }
-
-    fn known(&self, frames: u32) -> u32 {
-        frames.saturating_mul(2)
     }
 
     fn new(frames: u32, _: NoParameters) -> Self {

@@ -236,11 +236,8 @@ pub trait Online: Policy + Clone {
     /// Whether every block that ever left is remembered as a ghost.
     const REMEMBERS_ALL: bool = false;
 
-    /// Handles that it knows at a time, most often and once it is full: with `frames` resident ones
-    /// and their ghosts. A guess, for room that is made beforehand.
-    fn known(&self, frames: u32) -> u32 {
-        frames
-    }
+    /// Handles that it knows for each frame once it is full, ghosts too: about, and by default.
+    const KNOWN_PER_FRAME: u32 = 1;
 
     /// All that the caller of a demand cache of `frames` frames does for a reference, in one go,
     /// where nothing is pinned and nothing is ever removed: gives whether `handle` was resident.

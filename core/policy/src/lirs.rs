@@ -145,13 +145,10 @@ impl Lirs {
 
 impl Online for Lirs {
     type Parameters = LirsParameters;
+    const KNOWN_PER_FRAME: u32 = 4;
     const NAME: &'static str = "lirs";
     const SUMMARY: &'static str =
         "low inter-reference recency set: what comes back sooner than the rest stays";
-
-    fn known(&self, frames: u32) -> u32 {
-        frames.saturating_add(self.ghosts_max)
-    }
 
     fn new(frames: u32, parameters: LirsParameters) -> Self {
         let mut lirs = Self { parameters, last: NONE, ..Self::default() };

@@ -103,7 +103,6 @@ impl Mq {
         if self.now.wrapping_sub(self.due).cast_signed() <= 0 {
             return;
         }
-        let mut life = self.life;
         for queue in 1..self.parameters.queues {
             let Some(front) = self.queues[usize::from(queue)].front() else { continue };
             let entry = &mut self.entries[front as usize];
@@ -113,13 +112,12 @@ impl Mq {
                 self.queues[usize::from(queue - 1)].push_back(links, front);
                 links.set_mark(front, queue - 1);
             }
-            // The next front may be over its life, too: its turn comes with the next reference.
-            if let Some(front) = self.queues[usize::from(queue)].front() {
-                let left = self.entries[front as usize].end.wrapping_sub(self.now).cast_signed();
-                life = life.min(left.max(0).cast_unsigned());
-            }
         }
-        self.due = self.now.wrapping_add(life);
+        // A front that is over its life already has its turn with the next reference.
+        let ends =
+            self.queues[1..].iter().filter_map(List::front).map(|front| self.entries[front as usize].end);
+        let left = ends.map(|end| end.wrapping_sub(self.now).cast_signed().max(0).cast_unsigned()).min();
+        self.due = self.now.wrapping_add(left.unwrap_or(self.life).min(self.life));
     }
 
     /// Takes a resident handle from its queue.
@@ -137,12 +135,9 @@ impl Mq {
 
 impl Online for Mq {
     type Parameters = MqParameters;
+    const KNOWN_PER_FRAME: u32 = 5;
     const NAME: &'static str = "mq";
     const SUMMARY: &'static str = "multi-queue: LRU queues by frequency, with life times and ghosts";
-
-    fn known(&self, frames: u32) -> u32 {
-        frames.saturating_add(self.ghosts_max)
-    }
 
     fn new(frames: u32, parameters: MqParameters) -> Self {
         let mut mq = Self { parameters, ..Self::default() };
@@ -243,10 +238,12 @@ impl Policy for Mq {
         for (queue, number) in self.queues.iter().zip(0..) {
             queue.validate(links);
             resident += queue.len();
-            let over = self.now.wrapping_sub(self.due).cast_signed() >= 0;
-            let ends = |front: Handle| self.entries[front as usize].end.wrapping_sub(self.due).cast_signed();
-            let due = number == 0 || over || queue.front().is_none_or(|front| ends(front) >= 0);
-            assert!(due, "R4: the front of queue {number}");
+            let end = queue.front().map_or(self.due, |front| self.entries[front as usize].end);
+            let lives = [end.wrapping_sub(self.due), self.now.wrapping_sub(self.due)];
+            assert!(
+                number == 0 || lives.iter().any(|it| it.cast_signed() >= 0),
+                "R4: the front of queue {number}"
+            );
             for handle in queue.iter(links) {
                 let entry = self.entries[handle as usize];
                 let top = entry.count.ilog2().min(u32::from(self.parameters.queues) - 1);

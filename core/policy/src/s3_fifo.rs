@@ -121,12 +121,9 @@ impl S3Fifo {
 
 impl Online for S3Fifo {
     type Parameters = S3FifoParameters;
+    const KNOWN_PER_FRAME: u32 = 2;
     const NAME: &'static str = "s3-fifo";
     const SUMMARY: &'static str = "a small FIFO that sifts, a main FIFO, and ghosts";
-
-    fn known(&self, frames: u32) -> u32 {
-        frames.saturating_add(self.ghosts_max)
-    }
 
     fn new(frames: u32, parameters: S3FifoParameters) -> Self {
         let mut new = Self { parameters, ..Self::default() };

@@ -90,12 +90,9 @@ impl TwoQ {
 
 impl Online for TwoQ {
     type Parameters = TwoQParameters;
+    const KNOWN_PER_FRAME: u32 = 2;
     const NAME: &'static str = "2q";
     const SUMMARY: &'static str = "a FIFO for newcomers, ghosts, and an LRU list for what came back";
-
-    fn known(&self, frames: u32) -> u32 {
-        frames.saturating_add(self.ghosts_max)
-    }
 
     fn new(frames: u32, parameters: TwoQParameters) -> Self {
         let mut new = Self { parameters, ..Self::default() };

@@ -183,8 +183,7 @@ impl Steward {
     #[inline]
     pub fn access_before(&mut self, owner: OwnerId, block: Block, end: u64) -> Access {
         let is_plain = self.shadow.is_none() && self.tiers.is_none() && !self.is_followed();
-        let frame = if is_plain { self.entries.find(block) } else { None };
-        if let Some(frame) = frame {
+        if is_plain && let Some(frame) = self.entries.find(block) {
             let owner = self.owners.key(owner);
             return self.reference(owner, frame, false);
         }
@@ -362,10 +361,8 @@ impl Steward {
         block: Block,
         asked: impl FnOnce(&Self) -> Asked,
     ) -> Option<Ahead> {
-        self.is_followed().then(|| {
-            let asked = asked(self);
-            self.meet(owner, block, asked)
-        })
+        let asked = self.is_followed().then(|| asked(self))?;
+        Some(self.meet(owner, block, asked))
     }
 
     /// Whether lists or lookahead follow references.
@@ -386,9 +383,7 @@ impl Steward {
     /// What lists and lookahead make of it afterwards. Can queue drops and fetches.
     #[inline(always)]
     fn after_reference(&mut self, owner: OwnerKey, block: Block, ahead: Option<Ahead>, arriving: bool) {
-        if let Some(ahead) = ahead
-            && self.is_followed()
-        {
+        if let Some(ahead) = ahead {
             self.follow(owner, block, ahead, arriving);
         }
     }

@@ -33,8 +33,6 @@ const IDS_PER_FRAME_MIN: u32 = 16;
 // Room for what a policy will know, at once: docs/decisions/0106-room-made-beforehand.md.
 /// At first there is a handle more for each so many known ones: most often the next one is free.
 const SPARE_ONE_OF: u32 = 8;
-/// Known handles for each frame that there are at first, at most.
-const KNOWN_MAX: u32 = 8;
 /// When few handles are free, there will be an eighth more.
 const GROW_ONE_OF: u32 = 8;
 
@@ -54,7 +52,7 @@ pub(crate) struct Sparse<P> {
 
 impl<P: Online> Sparse<P> {
     pub(crate) fn new(policy: P, frames: u32) -> Self {
-        let known = policy.known(frames).min(frames.saturating_mul(KNOWN_MAX));
+        let known = frames * P::KNOWN_PER_FRAME;
         let names = Names::new(known + known / SPARE_ONE_OF + 64);
         let handles = names.handles();
         Self {
