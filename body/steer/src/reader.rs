@@ -38,7 +38,7 @@ const TICK_NS: u64 = 100_000_000;
 /// Runs until the run stops.
 pub(crate) fn run(shared: &Shared, feed: Feed) {
     read(shared, feed);
-    // Nobody waits for events that are never taken.
+    // A question does not wait for events that are never taken.
     shared.steering().taken_until_ns = u64::MAX;
 }
 

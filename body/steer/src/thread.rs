@@ -43,7 +43,7 @@ impl<T: Send + 'static, R: Send + 'static> Waiting<T, R> {
     }
 }
 
-/// What is said when a thread that steers has panicked.
+/// The error of a run one of whose threads has panicked.
 pub(crate) fn panicked() -> SteerError {
     SteerError::Options("a thread that steers panicked".to_owned())
 }

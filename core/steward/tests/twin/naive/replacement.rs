@@ -1,4 +1,4 @@
-//! Whose frame a newcomer takes: allocation, victims, overrules, placeholders (A1, A2, L1 to L6).
+//! Which owner gives up a frame: allocation, victims, overrules, placeholders (A1, A2, L1 to L6).
 
 use super::*;
 
