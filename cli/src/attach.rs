@@ -76,6 +76,8 @@ pub fn attach(arguments: &Attach) -> Result<()> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, stopped.clone()).context("cannot catch signals")?;
     }
+    // What steering uses itself is not there for others.
+    pantler_kernel::heap::hold_little(1);
     let steered = Steered::begin(arguments.words.options(&spec, arguments.memory), || Ok(None))?;
     let count = programs.look(&steered.steer)?;
     if count == 0 {
@@ -171,15 +173,17 @@ fn group_of(named: &Path) -> Result<PathBuf> {
 /// The folder of a unit's control group, which systemd knows.
 fn group_of_unit(unit: &str) -> Result<PathBuf> {
     let words = ["show", "--property", "ControlGroup", "--value", "--", unit];
-    let shown = Command::new("systemctl").args(words).stderr(Stdio::null()).output();
+    let shown = Command::new("systemctl").args(words).stdin(Stdio::null()).output();
     let shown = shown.map_err(|error| ControlError::Missing {
         what: format!("systemctl ({error})"),
         remedy: "name the processes by --pid, or the control group by --cgroup".to_owned(),
     })?;
-    match String::from_utf8_lossy(&shown.stdout).trim() {
-        "" | "/" => Err(ControlError::not_found(format!("a running unit {unit}")).into()),
-        group => group_of(Path::new(group)),
-    }
+    let (group, said) = (String::from_utf8_lossy(&shown.stdout), String::from_utf8_lossy(&shown.stderr));
+    let group = Some(group.trim()).filter(|group| !["", "/"].contains(group) && shown.status.success());
+    group.and_then(|group| group_of(Path::new(group)).ok()).ok_or_else(|| {
+        let why = said.lines().last().map_or(String::new(), |line| format!(" (systemctl: {line})"));
+        ControlError::not_found(format!("the control group of a running unit {unit:?}{why}")).into()
+    })
 }
 
 /// The processes of a control group and of those below it.

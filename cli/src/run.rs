@@ -77,7 +77,7 @@ pub fn run(arguments: &Run) -> Result<u8> {
     let profile = profiles::choose(arguments.words.profile.as_deref(), &name, &identity)?;
     let spec = spec(arguments, &name, &identity, profile);
 
-    // What a run uses itself is not there for its blocks.
+    // Memory that steering takes is not there for blocks.
     pantler_kernel::heap::hold_little(1);
     let relay = Relay::start()?;
     // Orphans of the program become our children: walking parents from any process of the run meets

@@ -38,9 +38,14 @@ pub fn test() -> Result<()> {
         package
     });
     let tested = suites.run(FUZZ_SECONDS);
-    let has_package = beside.join().expect("checks report their errors")?;
-    let package = if has_package { python::test_built() } else { Ok(()) };
-    tested.and(package)
+    let package = beside
+        .join()
+        .expect("checks report their errors")
+        .and_then(|is_built| if is_built { python::test_built() } else { Ok(()) });
+    match (tested, package) {
+        (Err(tests), Err(others)) => Err(tests.context(format!("{others:#}"))),
+        (tests, others) => tests.and(others),
+    }
 }
 
 /// What only reads sources. Most tests wait for something at times, and this takes the processors

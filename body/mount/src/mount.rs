@@ -203,11 +203,6 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Where it is mounted.
-    pub fn mountpoint(&self) -> &Path {
-        &self.mountpoint
-    }
-
     /// What it counted so far.
     pub fn counters(&self) -> MountedCounters {
         let cache = self.core.cache();

@@ -1,7 +1,6 @@
 //! What can be chosen about a run, with its defaults and bounds.
 
 use pantler_control::{Profile, Size};
-use pantler_pagecache::Options;
 use pantler_steward::{Allocation, PolicyName, Revocation, Spec};
 
 use crate::error::SteerError;
@@ -112,19 +111,5 @@ impl SteerOptions {
     /// Blocks of the budget.
     pub fn budget_blocks(&self) -> u32 {
         u32::try_from(self.budget_bytes / BLOCK_BYTES).unwrap_or(pantler_steward::FRAMES_MAX)
-    }
-
-    /// Blocks kept for readahead that was not referenced yet.
-    pub fn waiting_blocks(&self) -> u32 {
-        self.plain().waiting_blocks()
-    }
-
-    /// Blocks kept for drops that are decided and not carried out.
-    pub fn lag_blocks(&self) -> u32 {
-        self.plain().lag_blocks()
-    }
-
-    fn plain(&self) -> Options {
-        Options::new(self.budget_blocks())
     }
 }

@@ -7,6 +7,7 @@
 //! not.
 
 use std::os::fd::AsFd;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -37,9 +38,12 @@ const TICK_NS: u64 = 100_000_000;
 
 /// Runs until the run stops.
 pub(crate) fn run(shared: &Shared, feed: Feed) {
-    read(shared, feed);
-    // A question does not wait for events that are never taken.
+    let read = catch_unwind(AssertUnwindSafe(|| read(shared, feed)));
+    // No question waits for events that are never taken.
     shared.steering().taken_until_ns = u64::MAX;
+    if let Err(panic) = read {
+        resume_unwind(panic);
+    }
 }
 
 fn read(shared: &Shared, mut feed: Feed) {
@@ -47,7 +51,7 @@ fn read(shared: &Shared, mut feed: Feed) {
     clock::hurry();
     let mut rest = Rest::default();
     let mut next_tick_ns = 0;
-    let mut limits = shared.group.gauge(shared.options.total_bytes);
+    let mut limits = shared.limits();
     while !shared.stopping.load(Ordering::Acquire) {
         let now_ns = clock::monotonic_ns();
         let (events, busy, calm) = {
@@ -56,13 +60,11 @@ fn read(shared: &Shared, mut feed: Feed) {
             if now_ns >= next_tick_ns {
                 next_tick_ns = now_ns + TICK_NS;
                 steering.tick(now_ns);
+                // They may change.
+                limits = shared.limits();
             }
             (done.0, done.1, steering.engine.is_calm())
         };
-        if next_tick_ns == now_ns + TICK_NS {
-            // Limits may change.
-            limits = shared.group.gauge(shared.options.total_bytes);
-        }
         if feed.is_behind() {
             continue;
         }
@@ -79,7 +81,7 @@ fn read(shared: &Shared, mut feed: Feed) {
 fn round(steering: &mut Steering, feed: &mut Feed, limits: &Gauge, now_ns: u64) -> Option<(usize, bool)> {
     let before = steering.counters().brought_in;
     // Before the events: all blocks that are charged now are known after them.
-    let room = limits.room().unwrap_or(u64::MAX);
+    let room = limits.room();
     let events = match feed.round(|event| steering.event(event)) {
         Ok(events) => events,
         Err(error) => {
@@ -92,8 +94,8 @@ fn round(steering: &mut Steering, feed: &mut Feed, limits: &Gauge, now_ns: u64) 
     if lost > 0 {
         steering.lost(lost, now_ns);
     }
-    if lost == 0 && !feed.is_behind() {
-        steering.engine.limited(now_ns, room / pages::BLOCK_BYTES);
+    if let Some(bytes) = room {
+        steering.engine.limited(now_ns, bytes / pages::BLOCK_BYTES, feed.is_behind());
     }
     let worked = steering.round(now_ns);
     Some((events, worked || steering.counters().brought_in != before))

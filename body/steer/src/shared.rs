@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use pantler_kernel::clock;
 use pantler_kernel::group::RunGroup;
+use pantler_kernel::memory::Gauge;
 
 use crate::doors::Doors;
 use crate::options::SteerOptions;
@@ -15,7 +16,7 @@ use crate::steering::Steering;
 use crate::trace::instance::Instance;
 use crate::unsteered::Lookout;
 
-/// Longest wait for events of before, by a question about them.
+/// Longest wait of a question for the events before it.
 const CATCH_UP_MAX_NS: u64 = 5_000_000_000;
 
 /// What the threads of a run share.
@@ -60,6 +61,12 @@ impl Shared {
     /// Processes that are steered where they are.
     pub(crate) fn attached(&self) -> MutexGuard<'_, HashSet<(u32, u64)>> {
         self.attached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Limits that hold for what the run is charged for. An attached program is charged elsewhere.
+    pub(crate) fn limits(&self) -> Gauge {
+        let is_attached = !self.attached().is_empty();
+        if is_attached { Gauge::default() } else { self.group.gauge(self.options.total_bytes) }
     }
 
     /// Has the threads end soon: nothing is steered any more.

@@ -40,7 +40,7 @@ pub struct Steer {
 
 impl Steer {
     /// Makes the control group and the trace instances and begins to watch. Nothing is steered
-    /// until a program is put in by [`Steer::enter`] or [`Steer::adopt`].
+    /// until a program is put in by [`Steer::enter`] or [`Steer::attach`].
     ///
     /// # Errors
     /// [`pantler_kernel::KernelError::Missing`] names what the machine lacks and the remedy; else
@@ -137,16 +137,6 @@ impl Steer {
         Ok(())
     }
 
-    /// Takes a process that runs already, with its threads, into this run. What it started before
-    /// stays outside.
-    ///
-    /// # Errors
-    /// The process is gone, or a control file refused.
-    pub fn adopt(&self, pid: u32) -> Result<(), SteerError> {
-        enter_group(&*self.shared.group, Some(pid))?;
-        self.list(&threads_of(pid))
-    }
-
     /// Steers a process that runs already, with all that it started and will start, where it is: it
     /// stays in its control group, so what that group reads and holds is not counted here. Returns
     /// how many processes are steered because of it; none if it is gone.
@@ -197,11 +187,6 @@ impl Steer {
     /// What the steward counted, over all owners.
     pub fn totals(&self) -> pantler_steward::Counters {
         self.shared.steering().engine.steward().totals()
-    }
-
-    /// Blocks that the steward may keep.
-    pub fn capacity_blocks(&self) -> u32 {
-        self.shared.steering().engine.steward().capacity()
     }
 
     /// Waits until the events so far have been taken, for at most five seconds. Other programs may
@@ -305,8 +290,9 @@ impl Prepared {
     ) -> Result<Prepared, SteerError> {
         let source = Arc::new(Source::find(root, name)?);
         let trial = Waiting::start("steer-trial", trial)?;
-        // An empty list means all threads. The kernel waits for all processors at each change of a
-        // list, and not at the first. What we read ahead would look like reads of others.
+        // The kernel waits for all processors at each change of a list, but not at the first one.
+        // In the list of `others` is our reader, or its readahead would look like reads of others;
+        // in that of the run a thread that does not exist, for an empty list means all threads.
         let program = program.map(threads_of).unwrap_or_default();
         let others = || {
             if !options.watch_others {

@@ -387,6 +387,19 @@ fn hints_reach_the_run_of_their_user_only() {
     });
 }
 
+/// Brings this process back to the group that it was in.
+struct Home(std::path::PathBuf);
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        enter(&self.0);
+    }
+}
+
+fn enter(group: &std::path::Path) {
+    group::write(group, &std::process::id().to_string()).expect("moved");
+}
+
 #[test]
 fn a_limit_that_holds_everything_is_led_and_not_met() {
     in_turn(|| {
@@ -397,17 +410,15 @@ fn a_limit_that_holds_everything_is_led_and_not_met() {
         // A group with a limit, and this process in it.
         let limited = group::create(&names::run_name("limit"), false).expect("a group");
         limited.hard_limit(Some(20 << 20)).expect("limited");
-        let before = Places::read().expect("places").memory;
-        let enter = |files: Vec<std::path::PathBuf>| {
-            files.iter().for_each(|file| group::write(file, &std::process::id().to_string()).expect("moved"));
+        let Some(Memory::V1 { own } | Memory::V2 { own, .. }) = Places::read().expect("places").memory else {
+            panic!("no place for memory");
         };
-        enter(limited.program_files());
+        let home = Home(own.join("cgroup.procs"));
+        limited.program_files().iter().for_each(|file| enter(file));
         let steer = start_with(20 << 20, |options| options.profile = Some(policy("mru")));
         sh(&steer, &format!("for i in 1 2 3 4; do cat {}/* > /dev/null; done", folder.path("")));
         let counters = steer.stop().expect("stopped");
-        if let Some(Memory::V1 { own } | Memory::V2 { own, .. }) = before {
-            enter(vec![own.join("cgroup.procs")]);
-        }
+        drop(home);
         limited.remove().expect("removed");
         let (gone, brought_in) = (counters.gone, counters.brought_in);
         // One percent on a calm machine, and up to eleven where others keep both processors busy;

@@ -21,10 +21,12 @@ pub(crate) struct Beliefs {
     steward: Steward,
     ledger: Ledger,
     files: Files,
-    /// What LRU would have missed with the whole budget.
+    /// What LRU would have missed with the whole budget, or what limits leave of it.
     lru: SampledLru,
     pub(crate) counters: SteerCounters,
     capacity: u32,
+    /// The largest capacity since the last tick.
+    most: u32,
     /// The reserve for drops that lag: the budget is the capacity and this.
     lag: u32,
     now_ns: u64,
@@ -42,6 +44,7 @@ impl Beliefs {
             lru: SampledLru::new(options.budget, seed),
             counters: SteerCounters::default(),
             capacity: options.budget - options.lag_blocks(),
+            most: options.budget - options.lag_blocks(),
             lag: options.lag_blocks(),
             now_ns: 0,
             wanted: Vec::new(),
@@ -171,10 +174,13 @@ impl Beliefs {
     /// How many blocks the run may keep, the reserve for lagging drops taken off. `lend` tells the
     /// steward.
     pub(crate) fn set_capacity(&mut self, blocks: u32) {
-        if blocks != self.capacity {
-            self.lru.set_frames(blocks + self.lag);
-            self.capacity = blocks;
-        }
+        self.most = self.most.max(blocks);
+        self.capacity = blocks;
+    }
+
+    /// LRU had the most that the run might keep lately: a moment with less would flatter the run.
+    pub(crate) fn tick(&mut self) {
+        self.lru.set_frames(core::mem::replace(&mut self.most, self.capacity) + self.lag);
     }
 
     /// The steward gets by with less as long as `unseen` blocks take memory that it does not know

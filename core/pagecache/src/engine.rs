@@ -76,6 +76,8 @@ pub struct Engine {
     allowance: Allowance,
     /// Of the counter of blocks that are gone, those that the allowance knows of.
     gone: u64,
+    /// Events were lost since the last look at limits.
+    has_lost: bool,
     budget: u32,
     /// Places for blocks read ahead, and the most that were needed lately.
     waiting: u32,
@@ -102,6 +104,7 @@ impl Engine {
             beliefs: Beliefs::new(options, seed)?,
             allowance: Allowance::new(options.budget, 2 * options.waiting_blocks() + options.lag_blocks()),
             gone: 0,
+            has_lost: false,
             budget: options.budget,
             waiting: options.waiting_blocks(),
             waiting_peak: 0,
@@ -279,9 +282,13 @@ impl Engine {
 
     // Rounds.
 
-    /// `room` blocks may still be charged before a limit on everything is met. To be called when
-    /// all events until then have been taken.
-    pub fn limited(&mut self, now_ns: u64, room: u64) {
+    /// `room` blocks could still be charged before a limit on everything is met, as of a moment
+    /// whose events have been taken, unless some are `behind`. Then, and after lost ones, blocks
+    /// that are not known would look like other memory, and the allowance stays (G3).
+    pub fn limited(&mut self, now_ns: u64, room: u64, behind: bool) {
+        if core::mem::take(&mut self.has_lost) || behind {
+            return;
+        }
         let gone = self.beliefs.counters.gone;
         let taken = gone - core::mem::replace(&mut self.gone, gone);
         let cached = self.beliefs.ledger().cached_blocks();
@@ -292,7 +299,7 @@ impl Engine {
 
     /// Places for blocks read ahead that were not needed lately.
     fn idle_waiting(&mut self) -> u32 {
-        self.waiting_peak = self.beliefs.steward().waiting().max(self.waiting_peak.saturating_sub(1));
+        self.waiting_peak = self.beliefs.steward().waiting().max(self.waiting_peak);
         let share = u64::from(self.waiting) * u64::from(self.beliefs.capacity()) / u64::from(self.budget);
         (share as u32).saturating_sub(self.waiting_peak)
     }
@@ -437,12 +444,15 @@ impl Engine {
     pub fn tick(&mut self, now_ns: u64) {
         self.drops.retry(&mut self.beliefs);
         self.audit.tick(&mut self.beliefs, &mut self.tasks, now_ns);
+        self.waiting_peak -= self.waiting_peak.div_ceil(8);
+        self.beliefs.tick();
     }
 
     /// `events` events were lost: every belief is checked. Poll and answer afterwards.
     pub fn lost(&mut self, events: u64) {
         self.beliefs.counters.events_lost += events;
         self.beliefs.counters.resyncs += 1;
+        self.has_lost = true;
         self.audit.recheck_all(&self.beliefs, &mut self.tasks);
     }
 

@@ -47,7 +47,7 @@ parameters! {
         "cold" => cold: f64 = 0.01, 0.0..=1.0;
         /// Ghosts at most, in multiples of the frames.
         "ghosts" => ghosts: f64 = 3.0, 0.0..=1e6;
-        /// Ghosts that a smaller cache may have.
+        /// Ghosts that every cache may have, however few its frames.
         "least" => least: u32 = 1000000, 0..=4294967295;
     }
 }

@@ -18,7 +18,7 @@
 //! R2  Ghosts are no more than `out` x frames; after a resize that shrinks, each verb that makes
 //!     one forgets four at most.
 //! R3  Times are numbers of 32 bits that start again: a life ends at most 2^30 references from now.
-//! R4  The fronts of the upper queues live until `due` or longer, or `due` is over.
+//! R4  No front of an upper queue ends its life before `due`; after it the fronts are looked at.
 //!
 //! Paper: Zhou, Philbin and Li, The Multi-Queue Replacement Algorithm for Second Level Buffer
 //! Caches, USENIX 2001. Differences: the life time is a parameter in multiples of the frames; the
@@ -113,7 +113,7 @@ impl Mq {
                 links.set_mark(front, queue - 1);
             }
         }
-        // A front that is over its life already has its turn with the next reference.
+        // A front whose life is over already is looked at with the next reference.
         let ends =
             self.queues[1..].iter().filter_map(List::front).map(|front| self.entries[front as usize].end);
         let left = ends.map(|end| end.wrapping_sub(self.now).cast_signed().max(0).cast_unsigned()).min();

@@ -107,36 +107,37 @@ impl Files {
     pub(crate) fn gauge<'a>(&self, folders: impl Iterator<Item = &'a Path>) -> Gauge {
         let limited = |folder: &Path| {
             let bytes = self.group(folder, NO_LIMIT)?.limit?;
-            self.limited(folder, bytes)
+            Some(self.limited(folder, bytes))
         };
         Gauge(folders.filter_map(limited).collect())
     }
 
     /// A limit of our own on a folder.
-    pub(crate) fn limited(&self, folder: &Path, bytes: u64) -> Option<Limited> {
-        Some(Limited { bytes, used: fs::File::open(folder.join(self.used)).ok()? })
+    pub(crate) fn limited(&self, folder: &Path, bytes: u64) -> Limited {
+        Limited { bytes, used: fs::File::open(folder.join(self.used)).ok() }
     }
 }
 
-/// A limit, and the open files of its group.
+/// A limit, and the open file that says what is used, if it could be opened.
 #[derive(Debug)]
 pub(crate) struct Limited {
     bytes: u64,
-    used: fs::File,
+    used: Option<fs::File>,
 }
 
 /// Limits that hold for a group, to look at often: a look costs microseconds.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Gauge(pub(crate) Vec<Limited>);
 
 impl Gauge {
-    /// Bytes that may still be charged before a limit is met; none when there is no limit.
+    /// Bytes that may still be charged before a limit is met, `u64::MAX` without one; `None` when
+    /// that cannot be read.
     pub fn room(&self) -> Option<u64> {
         let room = |limited: &Limited| {
-            let used: u64 = contents(&limited.used)?.trim().parse().ok()?;
+            let used: u64 = contents(limited.used.as_ref()?)?.trim().parse().ok()?;
             Some(limited.bytes.saturating_sub(used))
         };
-        self.0.iter().filter_map(room).min()
+        self.0.iter().try_fold(u64::MAX, |least, limited| Some(least.min(room(limited)?)))
     }
 }
 

@@ -30,8 +30,8 @@ use crate::names::Names;
 const IDS_MIN: u32 = 4 << 20;
 /// Ids for each frame from which on names cost less than a row for every id.
 const IDS_PER_FRAME_MIN: u32 = 16;
-// Room for what a policy will know, at once: docs/decisions/0106-room-made-beforehand.md.
-/// At first there is a handle more for each so many known ones: most often the next one is free.
+/// Room for what a policy will know is made at once, and an eighth more, so that the next handle is
+/// most often free: docs/decisions/0106-room-made-beforehand.md.
 const SPARE_ONE_OF: u32 = 8;
 /// When few handles are free, there will be an eighth more.
 const GROW_ONE_OF: u32 = 8;

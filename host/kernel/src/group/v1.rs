@@ -96,7 +96,7 @@ impl RunGroup for V1 {
 
     fn gauge(&self, total: Option<u64>) -> Gauge {
         let mut gauge = memory::V1.gauge(self.memory.ancestors().skip(1));
-        gauge.0.extend(total.and_then(|bytes| memory::V1.limited(&self.memory, bytes)));
+        gauge.0.extend(total.map(|bytes| memory::V1.limited(&self.memory, bytes)));
         gauge
     }
 

@@ -165,7 +165,7 @@ impl RunGroup for V2 {
 
     fn gauge(&self, total: Option<u64>) -> Gauge {
         let mut gauge = memory::V2.gauge(self.top.ancestors());
-        gauge.0.extend(total.and_then(|bytes| memory::V2.limited(&self.top, bytes)));
+        gauge.0.extend(total.map(|bytes| memory::V2.limited(&self.top, bytes)));
         gauge
     }
 

@@ -222,11 +222,9 @@ impl<H: Hands> Machine<H> {
             self.engine.lost(lost);
             self.obey();
         }
-        if let Some(room) = self.kernel.room()
-            && lost == 0
-            && self.on_their_way.is_empty()
-        {
-            self.engine.limited(self.now_ns, room + self.faults.flatters);
+        if let Some(room) = self.kernel.room() {
+            let behind = !self.on_their_way.is_empty();
+            self.engine.limited(self.now_ns, room + self.faults.flatters, behind);
         }
         self.engine.begin_round(self.now_ns);
         self.obey();
