@@ -39,7 +39,8 @@ measure service systemd-run --quiet --pipe --wait -p MemoryHigh=60000000 /job/pa
 left service
 
 # A service that runs already, named by its unit: it stays where it is, and steering ends with it.
-systemd-run --quiet --unit reader sh -c 'sleep 4; sh /root/scans; sleep 2'
+sync; echo 3 > /proc/sys/vm/drop_caches
+systemd-run --quiet --unit reader sh -c 'sleep 10; sh /root/scans; sleep 2'
 pantler attach --unit reader --memory 27000000 --policy mru --report /root/report
 result attach.status $?
 result attach.bytes "$(grep -o '"read_bytes":[0-9]*' /root/report | head -1 | cut -d: -f2)"

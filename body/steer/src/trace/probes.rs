@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use pantler_kernel::KernelError;
 use pantler_kernel::btf::Btf;
 
-use super::Kind;
+use super::{Kind, tracepoint};
 use crate::error::SteerError;
 use crate::kernel::{Kernel, TRACEPOINTS};
 
@@ -76,6 +76,12 @@ impl Drop for Probes {
 pub fn definitions(tracefs: &Path) -> Result<Vec<String>, KernelError> {
     if !tracefs.join(LIST).exists() {
         return Err(missing("CONFIG_KPROBE_EVENTS"));
+    }
+    let tracepoint_is_absent = |kind: &Kind| {
+        name(*kind).is_none() && !tracefs.join("events/filemap").join(tracepoint(*kind)).exists()
+    };
+    if let Some(kind) = Kind::ALL.into_iter().find(tracepoint_is_absent) {
+        return Err(missing(tracepoint(kind)));
     }
     let btf = Btf::running()?;
     let definition = |kind| {
