@@ -231,7 +231,8 @@ fn is_lru(job: &Job) -> bool {
 }
 
 /// Does `count` pieces of work on `threads` threads, and tells the results in order. A thread ends
-/// at a piece without a result; what comes after such a piece is told at the end.
+/// at a piece without a result; what comes after such a piece is told at the end. A thread does not
+/// go on while results wait to be told: what stops it there stops it soon.
 pub(crate) fn side_by_side<R: Send>(
     count: usize,
     threads: usize,
@@ -239,7 +240,7 @@ pub(crate) fn side_by_side<R: Send>(
     mut tell: impl FnMut(usize, R),
 ) {
     let next = AtomicUsize::new(0);
-    let (results, told) = mpsc::channel();
+    let (results, told) = mpsc::sync_channel(1);
     std::thread::scope(|scope| {
         for _ in 0..threads.clamp(1, count.max(1)) {
             let (results, next, work) = (results.clone(), &next, &work);
