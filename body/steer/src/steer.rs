@@ -290,9 +290,8 @@ impl Prepared {
     ) -> Result<Prepared, SteerError> {
         let source = Arc::new(Source::find(root, name)?);
         let trial = Waiting::start("steer-trial", trial)?;
-        // The kernel waits for all processors at each change of a list, but not at the first one.
-        // In the list of `others` is our reader, or its readahead would look like reads of others;
-        // in that of the run a thread that does not exist, for an empty list means all threads.
+        // The kernel waits for all processors at each change of a list but the first. `others` must
+        // not see what our reader reads ahead; for the run, an empty list would mean all threads.
         let program = program.map(threads_of).unwrap_or_default();
         let others = || {
             if !options.watch_others {

@@ -231,8 +231,8 @@ fn is_lru(job: &Job) -> bool {
 }
 
 /// Does `count` pieces of work on `threads` threads, and tells the results in order. A thread ends
-/// at a piece without a result; what comes after such a piece is told at the end. A thread does not
-/// go on while results wait to be told: what stops it there stops it soon.
+/// at a piece without a result; what comes after such a piece is told at the end. A thread waits
+/// until what it did before is told, so that it sees a stop soon.
 pub(crate) fn side_by_side<R: Send>(
     count: usize,
     threads: usize,

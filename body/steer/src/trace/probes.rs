@@ -77,10 +77,9 @@ pub fn definitions(tracefs: &Path) -> Result<Vec<String>, KernelError> {
     if !tracefs.join(LIST).exists() {
         return Err(missing("CONFIG_KPROBE_EVENTS"));
     }
-    let tracepoint_is_absent = |kind: &Kind| {
-        name(*kind).is_none() && !tracefs.join("events/filemap").join(tracepoint(*kind)).exists()
-    };
-    if let Some(kind) = Kind::ALL.into_iter().find(tracepoint_is_absent) {
+    let tracepoints = tracefs.join("events/filemap");
+    let is_absent = |&kind: &Kind| name(kind).is_none() && !tracepoints.join(tracepoint(kind)).exists();
+    if let Some(kind) = Kind::ALL.into_iter().find(is_absent) {
         return Err(missing(tracepoint(kind)));
     }
     let btf = Btf::running()?;
