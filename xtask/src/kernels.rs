@@ -68,9 +68,6 @@ pub fn kernels(names: &[&str]) -> Result<()> {
         bail!("no kernel of these names: {}; there are {}", names.join(" "), store::names());
     }
     print!("{}", results::table(&tables));
-    for line in inside::left_out() {
-        println!("left out: {line}");
-    }
     if !broken.is_empty() {
         bail!("promises that were not kept:\n  {}", broken.join("\n  "));
     }

@@ -10,9 +10,6 @@ use crate::suites::Suite;
 /// Suites of steer and the command that meet the kernel, and no other machine.
 pub const SUITES: [&str; 4] = ["body/steer/end_to_end", "body/steer/lists", "cli/run", "cli/attach"];
 
-/// Tests that a guest cannot pass, and why. They are named in what the guest says.
-const LEFT_OUT: [(&str, &str, &str); 0] = [];
-
 /// Puts suites below `folder`, where the guest finds them: each executable at its place in the
 /// tree, the command, and a line for each suite.
 pub fn place(suites: &[Suite], folder: &Path) -> Result<()> {
@@ -32,18 +29,9 @@ pub fn place(suites: &[Suite], folder: &Path) -> Result<()> {
         let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
         // Tests know that it is there.
         copy(&root.join(folder).join("Cargo.toml"))?;
-        write!(lines, "{name} {}", executable.display())?;
-        for (_, test, _) in LEFT_OUT.iter().filter(|(suite, ..)| suite == name) {
-            write!(lines, " --skip {test}")?;
-        }
-        lines.push('\n');
+        writeln!(lines, "{name} {}", executable.display())?;
     }
     fs::write(folder.join("suites"), lines)?;
     fs::write(folder.join("place"), root.to_string_lossy().as_bytes())?;
     Ok(())
-}
-
-/// What is left out, in words.
-pub fn left_out() -> impl Iterator<Item = String> {
-    LEFT_OUT.iter().map(|(suite, test, why)| format!("{suite} {test}: {why}"))
 }

@@ -68,10 +68,9 @@ if [ -e /job/suites ]; then
     place=$(cat /job/place)
     mkdir -p "$place"
     mount --bind /job/tree "$place"
-    while read -r name executable words; do
+    while read -r name executable; do
         cd "$place/${name%/*}" || exit 1
-        # shellcheck disable=SC2086
-        env "CARGO_MANIFEST_DIR=$PWD" PANTLER_NO_SKIP=1 timeout -s KILL 600 "$executable" --test-threads=1 $words < /dev/null > /root/said 2>&1
+        env "CARGO_MANIFEST_DIR=$PWD" PANTLER_NO_SKIP=1 timeout -s KILL 600 "$executable" --test-threads=1 < /dev/null > /root/said 2>&1
         status=$?
         result "suite.$name.status" $status
         [ $status = 0 ] || cat /root/said
