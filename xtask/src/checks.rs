@@ -26,22 +26,19 @@ pub fn test() -> Result<()> {
         for manifest in ["fuzz/Cargo.toml", "bindings/python/Cargo.toml"] {
             run(&["cargo", "fetch", "--quiet", "--manifest-path", manifest])?;
         }
-        python::prepare_if_possible()?;
-        node::prepare_if_possible()
+        let has_python = python::prepare_if_possible()?;
+        node::prepare_if_possible().map(|()| has_python)
     });
     run(&["cargo", "fmt", "--all", "--check"])?;
     let suites = suites::build()?;
-    preparing.join().expect("preparations report their errors")?;
-    let beside = std::thread::spawn(|| {
-        let package = python::build_if_possible();
-        read_sources()?;
-        package
+    let has_python = preparing.join().expect("preparations report their errors")?;
+    let beside = std::thread::spawn(move || {
+        let built = if has_python { python::build(&BEHIND) } else { Ok(()) };
+        read_sources().and(built)
     });
     let tested = suites.run(FUZZ_SECONDS);
-    let package = beside
-        .join()
-        .expect("checks report their errors")
-        .and_then(|is_built| if is_built { python::test_built() } else { Ok(()) });
+    let beside = beside.join().expect("checks report their errors");
+    let package = beside.and_then(|()| if has_python { python::test_built() } else { Ok(()) });
     match (tested, package) {
         (Err(tests), Err(others)) => Err(tests.context(format!("{others:#}"))),
         (tests, others) => tests.and(others),

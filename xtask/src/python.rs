@@ -6,7 +6,7 @@
 use anyhow::{Context, Result, bail};
 
 use crate::packages;
-use crate::shell::{BEHIND, command, run, run_command, say};
+use crate::shell::{command, run, run_command, say};
 
 /// What builds and tests need besides the tests of the workspace.
 const PACKAGES: &[&str] = &["python3", "python3-venv"];
@@ -17,29 +17,17 @@ const ENVIRONMENT: &str = "target/python/environment";
 const WHEELS: &str = "target/python/wheels";
 const COMMAND: &str = "target/debug/pantler";
 
-/// The environment alone, where it can be made: tests of the workspace use programs of it.
-pub fn prepare_if_possible() -> Result<()> {
+/// The environment, where it can be made: tests of the workspace use programs of it, and the
+/// package is built into it. Says whether it is there; without a package index it is not, unless
+/// nothing may be skipped.
+pub fn prepare_if_possible() -> Result<bool> {
     match environment() {
         Err(error) if std::env::var_os("PANTLER_NO_SKIP").is_none() => {
-            say(format_args!("without programs in Python: {error:#}"));
-            Ok(())
-        }
-        result => result.context("programs in Python cannot be installed, and PANTLER_NO_SKIP is set"),
-    }
-}
-
-/// Builds the package behind the tests; whether it can be. Without a package index it says so and
-/// passes, unless nothing may be skipped.
-pub fn build_if_possible() -> Result<bool> {
-    match environment() {
-        Err(error) if std::env::var_os("PANTLER_NO_SKIP").is_none() => {
-            say(format_args!("skipped: the Python package cannot be tested here: {error:#}"));
+            say(format_args!("skipped: without programs in Python, and the package untested: {error:#}"));
             Ok(false)
         }
-        Err(error) => {
-            Err(error.context("the Python package cannot be tested here, and PANTLER_NO_SKIP is set"))
-        }
-        Ok(()) => build(&BEHIND).map(|()| true),
+        Err(error) => Err(error.context("no environment of Python can be made, and PANTLER_NO_SKIP is set")),
+        Ok(()) => Ok(true),
     }
 }
 
@@ -64,7 +52,7 @@ pub fn test() -> Result<()> {
 }
 
 /// Lints, builds and installs the package, below `prefix`.
-fn build(prefix: &[&str]) -> Result<()> {
+pub fn build(prefix: &[&str]) -> Result<()> {
     let below = |words: &[&[&str]]| run(&[prefix, &words.concat()].concat());
     let manifest = format!("{FOLDER}/Cargo.toml");
     run(&["cargo", "fmt", "--manifest-path", &manifest, "--check"])?;
