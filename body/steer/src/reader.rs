@@ -54,17 +54,20 @@ fn read(shared: &Shared, mut feed: Feed) {
     let mut limits = shared.limits();
     while !shared.stopping.load(Ordering::Acquire) {
         let now_ns = clock::monotonic_ns();
+        let is_tick = now_ns >= next_tick_ns;
         let (events, busy, calm) = {
             let mut steering = shared.steering();
             let Some(done) = round(&mut steering, &mut feed, &limits, now_ns) else { return };
-            if now_ns >= next_tick_ns {
+            if is_tick {
                 next_tick_ns = now_ns + TICK_NS;
                 steering.tick(now_ns);
-                // They may change.
-                limits = shared.limits();
             }
             (done.0, done.1, steering.engine.is_calm())
         };
+        if is_tick {
+            // They may change.
+            limits = shared.limits();
+        }
         if feed.is_behind() {
             continue;
         }
