@@ -211,7 +211,6 @@ impl Body for SteerBody {
     fn stat(&self, speaker: &Speaker) -> Result<BodyStat, ControlError> {
         // Counters may be asked for again: from now on they are complete.
         self.0.steering().engine.want_hits();
-        // A program's last reads count: the reading thread starts beside it, and naps.
         self.0.catch_up();
         let mut stat = self.full_stat();
         if !speaker.speaks_for(self.0.options.uid) {

@@ -75,8 +75,7 @@ impl Shared {
         self.wake_reader();
     }
 
-    /// Waits until the events so far have been taken, for at most five seconds. Other programs may
-    /// go on meanwhile.
+    /// See [`Steer::catch_up`](crate::Steer::catch_up).
     pub(crate) fn catch_up(&self) {
         let now_ns = clock::monotonic_ns();
         let deadline_ns = now_ns + CATCH_UP_MAX_NS;

@@ -43,7 +43,7 @@ impl<T: Send + 'static, R: Send + 'static> Waiting<T, R> {
     }
 }
 
-/// The error of a run one of whose threads has panicked.
+/// The error after a panic of a thread that steers.
 pub(crate) fn panicked() -> SteerError {
     SteerError::Options("a thread that steers panicked".to_owned())
 }

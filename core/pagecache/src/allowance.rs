@@ -9,15 +9,15 @@
 //! The kernel reclaims when the room is used up, and takes pages of its own choice. The reserve is
 //! for what the program and the kernel take between two looks. Blocks that the kernel took all the
 //! same are the error: the reserve grows by them, and shrinks slowly, until the kernel takes blocks
-//! again. What it takes of others, such as pages whose events were lost, is left to it.
+//! again. Other pages, such as those of lost events, are the kernel's to take.
 //!
 //! G1  The allowance is what is cached and the room, less the reserve, but never more than the
 //!     budget and never less than `least`.
 //! G2  The reserve grows by the blocks that left without being dropped, to `reserve_most` at most,
 //!     and shrinks by 1/256 of the budget per second.
 //!
-//! What is cached and the room are to be seen at one moment: a block that is known only later looks
-//! like other memory. Why: docs/decisions/0108-a-run-leads-the-kernels-reclaim.md.
+//! Cached blocks and room are seen at one moment: a block known only later looks like other memory.
+//! Why: docs/decisions/0108-a-run-leads-the-kernels-reclaim.md.
 
 /// Nanoseconds in which the reserve shrinks by the budget.
 const SHRINK_NS: u64 = 256_000_000_000;

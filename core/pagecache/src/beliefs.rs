@@ -171,8 +171,7 @@ impl Beliefs {
         self.notices.pop()
     }
 
-    /// How many blocks the run may keep, the reserve for lagging drops taken off. `lend` tells the
-    /// steward.
+    /// How many blocks the run may keep, less the reserve for lags. `lend` tells the steward.
     pub(crate) fn set_capacity(&mut self, blocks: u32) {
         self.most = self.most.max(blocks);
         self.capacity = blocks;

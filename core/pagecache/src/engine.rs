@@ -282,9 +282,9 @@ impl Engine {
 
     // Rounds.
 
-    /// `room` blocks could still be charged before a limit on everything is met, as of a moment
-    /// whose events have been taken, unless some are `behind`. Then, and after lost ones, blocks
-    /// that are not known would look like other memory, and the allowance stays (G3).
+    /// `room` blocks could still be charged before a limit on everything is met. All events until
+    /// that moment have been taken, unless some are `behind`. Then, and after lost events, unknown
+    /// blocks would look like other memory, and the allowance stays (G3).
     pub fn limited(&mut self, now_ns: u64, room: u64, behind: bool) {
         if core::mem::take(&mut self.has_lost) || behind {
             return;
@@ -533,7 +533,7 @@ impl Engine {
         self.beliefs.ledger()
     }
 
-    /// What LRU would have missed with the whole budget.
+    /// What LRU would have missed with the whole budget, or what limits leave of it.
     pub fn lru(&self) -> &SampledLru {
         self.beliefs.lru()
     }

@@ -113,7 +113,7 @@ impl Mq {
                 links.set_mark(front, queue - 1);
             }
         }
-        // A front whose life is over already is looked at with the next reference.
+        // A front past its life is looked at with the next reference.
         let ends =
             self.queues[1..].iter().filter_map(List::front).map(|front| self.entries[front as usize].end);
         let left = ends.map(|end| end.wrapping_sub(self.now).cast_signed().max(0).cast_unsigned()).min();

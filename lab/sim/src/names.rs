@@ -10,8 +10,8 @@
 //! entries are half as many again as there are handles. A line is compared as a whole, so
 //! that neither a search nor an entry that goes needs a branch which processors mispredict.
 //!
-//! Handles are given in rising order, over those in use. What came in one after the other is side
-//! by side in all that a policy keeps of it, and mostly leaves so:
+//! Handles are given in rising order, over those in use. Neighbours in
+//! time are neighbours in all that a policy keeps of them, and mostly leave so:
 //! docs/decisions/0105-names-in-lines-handles-in-order.md.
 //!
 //! N1  An id is in the table exactly if it has a handle; `ids` of that handle is the id.
