@@ -34,7 +34,10 @@ fn a_cyclic_scan_under_mru_reads_what_the_budget_cannot_keep() {
         let cached = cached_blocks(&file);
         assert!(cached * 4096 <= 12 * MIB, "{cached} blocks are cached: {counters:?}");
         let used = (cached + counters.ahead_peak) * 4096;
-        assert!(used >= 12 * MIB * 49 / 50, "{cached} blocks are cached, the budget is not used: {counters:?}");
+        assert!(
+            used >= 12 * MIB * 49 / 50,
+            "{cached} blocks are cached, the budget is not used: {counters:?}"
+        );
         steer.validate();
     });
 }
