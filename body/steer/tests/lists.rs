@@ -141,8 +141,7 @@ fn ranges_of_a_file_are_read_in_their_order() {
         }
         let is_cached = |start: i64| {
             let file = File::open(&file).expect("opened");
-            pantler_kernel::pages::cachestat(file.as_fd(), start as u64 / 4096, 1).expect("counted").cached
-                == 1
+            pantler_kernel::pages::count_cached(file.as_fd(), start as u64 / 4096, 1).expect("counted") == 1
         };
         until("the next ranges are not there", || order[8..12].iter().all(|start| is_cached(*start)));
         for start in &order[8..] {

@@ -73,7 +73,10 @@ if [ -e /job/suites ]; then
         env "CARGO_MANIFEST_DIR=$PWD" PANTLER_NO_SKIP=1 timeout -s KILL 600 "$executable" --test-threads=1 < /dev/null > /root/said 2>&1
         status=$?
         result "suite.$name.status" $status
-        [ $status = 0 ] || cat /root/said
+        if [ $status != 0 ]; then
+            cat /root/said
+            result "suite.$name.failed" "$(sed -n 's/^test \([^ ]*\) .*FAILED$/\1/p' /root/said | tr '\n' ' ')"
+        fi
         grep '^test result' /root/said
     done < /job/suites
 fi

@@ -69,7 +69,8 @@ impl Results {
         for name in SUITES {
             let status = self.get(&format!("suite.{name}.status"));
             if status != "0" {
-                broken.push(format!("{name}: tests ended with {status}"));
+                let failed = self.get(&format!("suite.{name}.failed"));
+                broken.push(format!("{name}: tests ended with {status}: {failed}"));
             }
         }
         for name in CLEAN {

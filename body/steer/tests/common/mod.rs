@@ -105,20 +105,24 @@ impl Drop for Holder {
 
 /// Cached blocks of a file.
 pub fn cached_blocks(path: &str) -> u64 {
-    counted(path).cached
+    let (file, blocks) = whole(path);
+    pages::count_cached(file.as_fd(), 0, blocks).expect("counted")
 }
 
 /// Blocks of a file that was read as a whole once, without those that were dropped on request: what
-/// the kernel evicts for want of memory, here in the group of a run, it remembers.
+/// the kernel evicts for want of memory, here in the group of a run, it remembers, and tells since
+/// Linux 6.5.
 pub fn blocks_not_dropped(path: &str) -> u64 {
-    let counted = counted(path);
-    counted.cached + counted.evicted
+    let (file, blocks) = whole(path);
+    let told = pages::has_cachestat().then(|| pages::cachestat(file.as_fd(), 0, blocks).expect("counted"));
+    told.map_or_else(|| cached_blocks(path), |told| told.cached + told.evicted)
 }
 
-fn counted(path: &str) -> pages::CacheStat {
+/// A file, and how many blocks it has.
+fn whole(path: &str) -> (fs::File, u64) {
     let file = fs::File::open(path).expect("opened");
     let blocks = file.metadata().expect("a size").len().div_ceil(4096);
-    pages::cachestat(file.as_fd(), 0, blocks).expect("counted")
+    (file, blocks)
 }
 
 /// The folder of trace instances.
