@@ -12,9 +12,9 @@ use crate::shell;
 use crate::suites::Suite;
 
 /// What guests have besides Debian's base.
-const PACKAGES: &str = "systemd-sysv,udev,dbus,fuse3,kmod,procps,iproute2,cscope,python3-minimal,e2fsprogs,xfsprogs,ripgrep,sudo";
+const PACKAGES: &str = "systemd-sysv,udev,dbus,fuse3,kmod,procps,iproute2,cscope,python3-minimal,e2fsprogs,xfsprogs,btrfs-progs,ripgrep,sudo";
 /// Changes with everything that is put into the root file system.
-const EDITION: &str = "2";
+const EDITION: &str = "3";
 const ROOT_BYTES: &str = "2G";
 const JOB_BYTES: &str = "2G";
 

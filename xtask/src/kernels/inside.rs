@@ -7,8 +7,25 @@ use std::path::Path;
 
 use crate::suites::Suite;
 
-/// Suites of steer and the command that meet the kernel, and no other machine.
-pub const SUITES: [&str; 4] = ["body/steer/end_to_end", "body/steer/lists", "cli/run", "cli/attach"];
+/// Suites of the bodies, Dust and the command that meet the kernel, and no other machine.
+pub const SUITES: [&str; 16] = [
+    "body/steer/end_to_end",
+    "body/steer/file_systems",
+    "body/steer/lists",
+    "body/steer/revocation",
+    "body/mount/adversary",
+    "body/mount/control",
+    "body/mount/exerciser",
+    "body/mount/mappings",
+    "body/mount/nesting",
+    "body/mount/reads",
+    "body/mount/rights",
+    "body/mount/semantics",
+    "cli/attach",
+    "cli/mount_points",
+    "cli/run",
+    "lab/dust/page_cache",
+];
 
 /// Puts suites below `folder`, where the guest finds them: each executable at its place in the
 /// tree, the command, and a line for each suite.

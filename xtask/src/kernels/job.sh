@@ -3,7 +3,7 @@ export PATH=/job:$PATH
 cd /root || exit 1
 mkdir -p /lib/modules
 mount --bind /job/modules/lib/modules /lib/modules
-modprobe -q fuse
+modprobe -qa fuse loop
 
 result() { echo "result $1 $2"; }
 # Sectors read from the root disk so far.
