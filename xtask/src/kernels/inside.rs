@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
+use crate::shell;
 use crate::suites::Suite;
 
 /// Suites of the bodies, Dust and the command that meet the kernel, and no other machine.
@@ -40,6 +41,9 @@ pub fn place(suites: &[Suite], folder: &Path) -> Result<()> {
     };
     copy(&root.join("target/debug/pantler"))?;
     fs::create_dir_all(tree.join("target/tmp"))?;
+    // What tests read of the tree.
+    let place = tree.to_string_lossy();
+    shell::run(&["cp", "-r", "--parents", "docs", "body/mount/tests", "profiles", &place])?;
     let mut lines = String::new();
     for Suite { name, executable, .. } in suites {
         copy(executable)?;
