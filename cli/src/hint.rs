@@ -16,7 +16,8 @@ use crate::{bodies, output};
 /// Say which blocks matter.
 ///
 /// A hint is about the owner named by --owner. Without it, it becomes the default of your present
-/// and future owners on that mount or run, until cleared.
+/// and future owners on that mount or run, until cleared. On a mount your new processes are one
+/// owner until then.
 #[derive(Debug, Args)]
 pub struct Hint {
     /// Mount point or run the hint is for; needed where the file does not tell and several could be
@@ -122,7 +123,7 @@ pub fn hint(arguments: &Hint) -> Result<()> {
                 Some(_) => "it holds none of them now",
                 None => {
                     "no owner of yours holds any of them now. On a mount the blocks of a program that ended belong \
-                     to no owner: mount with --owner-by user, give the hint while the program runs, or name an \
+                     to no owner: set a policy or priority before it runs, give the hint meanwhile, or name an \
                      owner (--owner; as root anybody's)"
                 }
             };

@@ -14,7 +14,6 @@ use pantler_origin::{Attributes, Origin};
 use pantler_steward::{Decision, FileId, OwnerId};
 use rustix::fs::{AtFlags, StatxFlags};
 
-use crate::OwnerBy;
 use crate::content::Content;
 use crate::core::Core;
 use crate::inodes::{FileKey, Inode};
@@ -33,13 +32,18 @@ impl MountBody {
         Self { core, mountpoint }
     }
 
-    fn subject(&self, speaker: &Speaker, selector: &OwnerSelector) -> Result<Subject, ControlError> {
+    fn subject(
+        &self,
+        speaker: &Speaker,
+        selector: &OwnerSelector,
+        hint: &Hint,
+    ) -> Result<Subject, ControlError> {
         let owner = match selector {
             OwnerSelector::UserDefault => return Ok(Subject::User(speaker.uid)),
             // The speaker's number, too, can be another's by now: a connection outlives the process
             // that made it.
-            OwnerSelector::Caller => self.owner_of_process(speaker, speaker.pid)?,
-            OwnerSelector::Pid(pid) => self.owner_of_process(speaker, *pid)?,
+            OwnerSelector::Caller => self.owner_of_process(speaker, speaker.pid, hint)?,
+            OwnerSelector::Pid(pid) => self.owner_of_process(speaker, *pid, hint)?,
             OwnerSelector::Name(name) => {
                 let mut found = self.core.programs.owners().named(name);
                 found.retain(|owner| speaker.speaks_for(owner.uid));
@@ -50,10 +54,11 @@ impl MountBody {
     }
 
     /// The owner of a process that the speaker may speak for.
-    fn owner_of_process(&self, speaker: &Speaker, pid: u32) -> Result<OwnerId, ControlError> {
+    fn owner_of_process(&self, speaker: &Speaker, pid: u32, hint: &Hint) -> Result<OwnerId, ControlError> {
         let user = known_user(pid)?;
         speaker.check_speaks_for(user)?;
-        Ok(self.core.programs.owner_of(pid, user))
+        let programs = &self.core.programs;
+        Ok(if hint.is_wish() { programs.owner_apart(pid, user) } else { programs.owner_of(pid, user) })
     }
 
     /// The owner that a grant is for: any owner, but no user's default.
@@ -74,12 +79,12 @@ impl MountBody {
         file: Option<BorrowedFd<'_>>,
     ) -> Result<HintAnswer, ControlError> {
         let core = &self.core;
-        let Subject::Owner(owner) = self.subject(speaker, selector)? else {
+        let Subject::Owner(owner) = self.subject(speaker, selector, hint)? else {
             let text = "owner: expected one that reads, by name or process; a list is not for all of a user";
             return Err(ControlError::invalid(text));
         };
         let is_own = *selector == OwnerSelector::Caller;
-        if is_own && core.options.owner_by == OwnerBy::Process && !core.programs.runs().holds(owner) {
+        if is_own && core.programs.is_process(owner) {
             let text = "owner: expected one that reads, by name or process, or to be asked from within a run";
             return Err(ControlError::invalid(text));
         }
@@ -244,7 +249,7 @@ impl Body for MountBody {
             let owner = self.granted(selector)?;
             return self.core.programs.grant(owner, &selector.to_string()).map(|()| HintAnswer::Done);
         }
-        match self.subject(speaker, selector)? {
+        match self.subject(speaker, selector, hint)? {
             Subject::Owner(owner) => self.core.programs.hint_owner(owner, hint, content.as_ref()),
             Subject::User(uid) => self.core.programs.hint_user(uid, hint, content.as_ref()),
         }

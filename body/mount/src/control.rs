@@ -149,6 +149,14 @@ impl Core {
         done.map_err(refused)
     }
 
+    /// The owner that a call is about.
+    fn owner_of_call(&self, request: &Request, call: &Call) -> OwnerId {
+        if call.is_wish() {
+            return self.programs.owner_apart(request.pid(), request.uid());
+        }
+        self.owner(request)
+    }
+
     /// The calls that are about no file, if `call` is one.
     fn call_about_lists(&self, owner: OwnerId, call: &Call) -> Option<io::Result<Vec<u8>>> {
         let done = match *call {
@@ -180,7 +188,7 @@ impl Core {
         if let Call::Held { .. } = call {
             return Ok(call.answer(0));
         }
-        self.call_about_lists(self.owner(request), &call).unwrap_or_else(|| Err(unknown()))
+        self.call_about_lists(self.owner_of_call(request, &call), &call).unwrap_or_else(|| Err(unknown()))
     }
 
     /// One of the papers' calls on an open file. Unknown ones are not ours: `ENOTTY`.
@@ -196,7 +204,7 @@ impl Core {
             CallError::Reserved => io::Error::from_raw_os_error(libc::EOPNOTSUPP),
             CallError::Value => io::Error::from_raw_os_error(libc::EINVAL),
         })?;
-        let owner = self.owner(request);
+        let owner = self.owner_of_call(request, &call);
         if let Some(answer) = self.call_about_lists(owner, &call) {
             return answer;
         }

@@ -31,6 +31,15 @@ impl UserDefaults {
         self.by_user.lock().expect("defaults are in order")
     }
 
+    /// Whether the user gave any that holds: then its processes are one owner, but for those with
+    /// hints of their own.
+    pub(crate) fn has(&self, uid: u32) -> bool {
+        let holds = |it: &Defaults| {
+            !it.policies.is_empty() || it.files.iter().any(|(content, _)| content.strong_count() > 0)
+        };
+        self.lock().get(&uid).is_some_and(holds)
+    }
+
     /// Tells the steward a new owner's defaults, if its user has any.
     pub(crate) fn apply(&self, cache: &Cache, uid: u32, owner: OwnerId) {
         let defaults = self.lock().get(&uid).cloned();

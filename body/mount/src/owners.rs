@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use pantler_steward::OwnerId;
 
 use crate::OwnerBy;
+use crate::defaults::UserDefaults;
 use crate::descent::Descent;
 use crate::descriptors::Descriptors;
 use pantler_kernel::process::{Member, cgroup_of, is_thread_of, lineage, process_of};
@@ -67,6 +68,7 @@ struct Thread {
 
 pub(crate) struct Owners {
     by: OwnerBy,
+    pub(crate) defaults: UserDefaults,
     descriptors: Arc<Descriptors>,
     threads: RwLock<HashMap<u32, Thread>>,
     registry: Mutex<Registry>,
@@ -75,7 +77,8 @@ pub(crate) struct Owners {
 impl Owners {
     pub(crate) fn new(by: OwnerBy) -> Arc<Self> {
         let descriptors = Descriptors::of_process();
-        Arc::new(Self { by, descriptors, threads: RwLock::default(), registry: Mutex::default() })
+        let (threads, registry) = (RwLock::default(), Mutex::default());
+        Arc::new(Self { by, defaults: UserDefaults::default(), descriptors, threads, registry })
     }
 
     /// The owner that thread `id` of user `uid` belongs to. `begin` is told of new owners and
@@ -109,9 +112,12 @@ impl Owners {
             None => {
                 let key = self.key(process, start, uid);
                 // The end of a process that cannot be watched would not be seen: it is one owner
-                // with others of its user.
+                // with others of its user. So are processes of a user that hinted for all.
                 let is_own = matches!(key, Key::Process(..));
-                let meant = if is_own && !can_watch { Key::User(uid) } else { key.clone() };
+                let is_joint = self.defaults.has(uid)
+                    && !registry.keys.contains_key(&key)
+                    && !registry.is_apart(process, start);
+                let meant = if is_own && (!can_watch || is_joint) { Key::User(uid) } else { key.clone() };
                 let (owner, is_new) = registry.owner(meant, self.charged(uid), process);
                 let inherits = match registry.keys.get(&key) {
                     None => Inherits::Loss,
@@ -151,6 +157,16 @@ impl Owners {
         }
     }
 
+    /// A process hints for itself: it is an owner of its own from now on.
+    pub(crate) fn set_apart(&self, id: u32) {
+        let Some(process) = process_of(id) else { return };
+        let mut registry = self.registry();
+        let Some(known) = registry.processes.get_mut(&process) else { return };
+        if !std::mem::replace(&mut known.is_apart, true) {
+            self.forget_threads_of(process);
+        }
+    }
+
     /// The process of that number that began then ended. Returns the owner that ended with it, if
     /// one did.
     pub(crate) fn exited(&self, process: u32, start: u64) -> Option<OwnerId> {
@@ -168,10 +184,14 @@ impl Owners {
         Some(id)
     }
 
-    /// Owners of many processes none of which is known any more.
+    /// Owners of many processes none of which is known any more, and for which nothing was hinted.
     fn idle(&self) -> Vec<(OwnerId, Key)> {
         let registry = self.registry();
-        let groups = registry.keys.iter().filter(|&(key, &id)| key.is_group() && !registry.is_used(id));
+        let is_idle = |key: &Key, id| match key {
+            Key::User(uid) if self.defaults.has(*uid) => false,
+            _ => key.is_group() && !registry.is_used(id),
+        };
+        let groups = registry.keys.iter().filter(|&(key, &id)| is_idle(key, id));
         groups.map(|(key, &id)| (id, key.clone())).collect()
     }
 
@@ -311,6 +331,11 @@ impl Owners {
         self.threads.write().expect("owners are in order")
     }
 
+    /// Hints for all of a user's processes ended: they are owners as before.
+    pub(crate) fn part(&self, uid: u32) {
+        self.threads().retain(|_, thread| thread.uid != uid);
+    }
+
     fn forget_threads_of(&self, process: u32) {
         self.threads().retain(|_, thread| thread.process != process);
     }
@@ -326,7 +351,7 @@ mod tests {
         let owners = Owners::new(OwnerBy::Process);
         let process = |pid| {
             let mut registry = owners.registry();
-            registry.processes.insert(pid, Process { start: 5, owner: NOBODY });
+            registry.processes.insert(pid, Process { start: 5, owner: NOBODY, is_apart: false });
             registry.owner(Key::Process(pid, 5), 7, pid).0
         };
         // Beyond any number that a process can have.

@@ -26,7 +26,6 @@ use crate::{MountOptions, OwnerBy};
 /// What a mount knows of the programs that use it.
 pub(crate) struct Programs {
     by: OwnerBy,
-    defaults: UserDefaults,
     runs: Runs,
     lifecycle: Arc<Lifecycle>,
     reaper: Reaper,
@@ -47,8 +46,7 @@ impl Programs {
         let lifecycle = Arc::new(Lifecycle::new(Arc::clone(shelf), owners, lists));
         let reaper = Reaper::start(Arc::clone(&lifecycle))?;
         shelf.cache.ring_for_notices(reaper.bell());
-        let (by, defaults, runs) = (options.owner_by.clone(), UserDefaults::default(), Runs::default());
-        Ok(Self { by, defaults, runs, lifecycle, reaper })
+        Ok(Self { by: options.owner_by.clone(), runs: Runs::default(), lifecycle, reaper })
     }
 
     fn cache(&self) -> &Cache {
@@ -60,7 +58,7 @@ impl Programs {
     }
 
     pub(crate) fn defaults(&self) -> &UserDefaults {
-        &self.defaults
+        &self.owners().defaults
     }
 
     pub(crate) fn runs(&self) -> &Runs {
@@ -86,10 +84,20 @@ impl Programs {
         self.owners().of(id, uid, |new| self.begin_owner(new))
     }
 
+    /// The owner that a process means with a hint for itself.
+    pub(crate) fn owner_apart(&self, id: u32, uid: u32) -> OwnerId {
+        let owner = self.owner_of(id, uid);
+        if !self.defaults().has(uid) {
+            return owner;
+        }
+        self.owners().set_apart(id);
+        self.owner_of(id, uid)
+    }
+
     fn begin_owner(&self, new: NewOwner) {
         self.inherit(new.id, new.inherits, new.process, new.uid, new.former);
         if new.is_owner_new {
-            self.defaults.apply(self.cache(), new.uid, new.id);
+            self.defaults().apply(self.cache(), new.uid, new.id);
         }
         if let Some(watch) = new.watch {
             self.reaper.watch(watch);
@@ -118,18 +126,21 @@ impl Programs {
     ) -> Result<HintAnswer, ControlError> {
         match (hint, content) {
             (Hint::SetPriority { priority, .. }, Some(content)) => {
-                self.defaults.set_priority(uid, content, Some(*priority))?;
+                self.defaults().set_priority(uid, content, Some(*priority))?;
             }
             (Hint::GetPriority { .. }, Some(content)) => {
-                return Ok(HintAnswer::Priority(self.defaults.priority(uid, content).unwrap_or(0)));
+                return Ok(HintAnswer::Priority(self.defaults().priority(uid, content).unwrap_or(0)));
             }
             (Hint::SetPolicy { priority, policy }, _) => {
-                self.defaults.set_policy(uid, *priority, Some(*policy))?;
+                self.defaults().set_policy(uid, *priority, Some(*policy))?;
             }
             (Hint::GetPolicy { priority }, _) => {
-                return Ok(HintAnswer::Policy(self.defaults.policy(uid, *priority).unwrap_or_default()));
+                return Ok(HintAnswer::Policy(self.defaults().policy(uid, *priority).unwrap_or_default()));
             }
-            (Hint::Clear, _) => self.defaults.clear(uid),
+            (Hint::Clear, _) => {
+                self.defaults().clear(uid);
+                self.owners().part(uid);
+            }
             _ => {}
         }
         let marked = self.hint_owners_of(uid, hint, content);
@@ -146,8 +157,11 @@ impl Programs {
         content: &Arc<Content>,
     ) -> Result<(), ControlError> {
         match *hint {
-            Hint::SetPolicy { priority, .. } => self.defaults.set_policy(uid, priority, None)?,
-            _ => self.defaults.set_priority(uid, content, None)?,
+            Hint::SetPolicy { priority, .. } => self.defaults().set_policy(uid, priority, None)?,
+            _ => self.defaults().set_priority(uid, content, None)?,
+        }
+        if !self.defaults().has(uid) {
+            self.owners().part(uid);
         }
         self.hint_owners_of(uid, hint, Some(content));
         Ok(())
@@ -199,7 +213,7 @@ impl Programs {
             let (owner, is_new) = self.owners().begin_run(&run.name, run.uid, leader);
             let what = if is_new { Inherits::All } else { Inherits::Nothing };
             self.inherit(owner, what, leader, run.uid, former);
-            self.defaults.apply(self.cache(), run.uid, owner);
+            self.defaults().apply(self.cache(), run.uid, owner);
             let begin =
                 |profile: &Profile| self.cache().with_steward(|steward| profile.begin(steward, owner));
             let begun = run.profile.as_ref().map_or(Ok(()), begin);
@@ -272,11 +286,17 @@ impl Programs {
         Ok(())
     }
 
+    /// Whether the owner is a single process.
+    pub(crate) fn is_process(&self, owner: OwnerId) -> bool {
+        let has_process = || self.owners().get(owner).is_some_and(|owner| owner.pid.is_some());
+        self.by == OwnerBy::Process && !self.runs.holds(owner) && has_process()
+    }
+
     /// Whether the speaker belongs to an owner that lost control. Where all programs of a user are
     /// one owner, root's commands would be, too: root may.
     fn is_judge_in_own_cause(&self, speaker: &Speaker) -> bool {
         let own = self.owner_of(speaker.pid, speaker.uid);
-        let is_told_apart = self.by == OwnerBy::Process || self.runs.holds(own);
+        let is_told_apart = self.is_process(own) || self.runs.holds(own);
         (speaker.uid != 0 || is_told_apart) && self.cache().with_steward(|steward| steward.is_revoked(own))
     }
 }

@@ -159,6 +159,56 @@ fn attributes_outlive_the_command() {
     assert_eq!((own().0, get(0, "priority"), get(NOBODY, "priority")), (0, "0".into(), "5".into()));
 }
 
+#[test]
+fn a_hint_to_a_user_makes_one_owner() {
+    if cannot_mount() {
+        return;
+    }
+    quote(
+        "From then on the user's new processes are one owner, which keeps the blocks of those that ended; a process that hints for itself is an owner of its own.",
+    );
+    let fixture = Fixture::new();
+    let path = fixture.mnt.join("f").display().to_string();
+    fs::write(fixture.origin.join("f"), pattern(4 * BLOCK as usize, 1)).unwrap();
+    let body = fixture.mounted().body();
+    let user = 54_322;
+    let said = Speaker { uid: user, ..speaker(0, 1) };
+    let hint = |hint| body.hint(&said, &OwnerSelector::UserDefault, &hint, None).unwrap();
+    let own = || {
+        let of_user = |owner: &pantler_control::OwnerStat| owner.uid == Some(user);
+        let stat = body.stat(&speaker(0, 1)).unwrap().owners.into_iter().filter(of_user);
+        let mut found: Vec<_> = stat.map(|owner| (owner.owner, owner.counters.blocks)).collect();
+        found.sort();
+        found
+    };
+    let before = Present::start(&path, user);
+    let name = |present: &Present| format!("python3({})", present.child.id());
+    hint(Hint::SetPolicy { priority: 0, policy: PolicyName::Mru });
+    assert_eq!(own(), [(name(&before), 0)]);
+    assert!(as_user(user, "", &format!("cat {path} > /dev/null")).status.success());
+    let joint = || ("user-54322".to_owned(), 4);
+    assert_eq!(own(), [(name(&before), 0), joint()]);
+
+    // By a call, or through the socket.
+    let mut one = Present::start(&path, user);
+    let other = Present::start(&path, user);
+    assert_eq!(own(), [(name(&before), 0), joint()]);
+    let call = call(1, 1, 8);
+    one.say(&format!("__import__('fcntl').ioctl(open(f), {call}, b'\\x05' + bytes(7))"));
+    assert_eq!((one.priority(), own().len()), ("5".into(), 3));
+    let process = OwnerSelector::Pid(other.child.id());
+    body.hint(&said, &process, &Hint::SetPolicy { priority: 0, policy: PolicyName::Fifo }, None).unwrap();
+    assert!(own().iter().any(|(owner, _)| *owner == name(&other)));
+    let joint_policy =
+        body.hint(&said, &OwnerSelector::Name(joint().0), &Hint::GetPolicy { priority: 0 }, None);
+    assert_eq!(joint_policy, Ok(HintAnswer::Policy(PolicyName::Mru)));
+
+    hint(Hint::Clear);
+    let mut after = Present::start(&path, user);
+    after.say("len(open(f, 'rb').read())");
+    assert!(own().iter().any(|(owner, _)| *owner == name(&after)));
+}
+
 /// A program that runs on, and does what it is told.
 struct Present {
     child: std::process::Child,
@@ -312,7 +362,9 @@ fn owners_that_are_groups_end_with_them() {
     if cannot_mount() {
         return;
     }
-    quote("A user that is an owner is one while it has processes, and a control group until it is removed.");
+    quote(
+        "A user that is an owner is one while it has processes or hints, and a control group until it is removed.",
+    );
     let fixture = Fixture::with(|options| options.owner_by = OwnerBy::User);
     fs::write(fixture.origin.join("f"), pattern(BLOCK as usize, 1)).unwrap();
     let body = fixture.mounted().body();
@@ -321,6 +373,15 @@ fn owners_that_are_groups_end_with_them() {
     assert!(as_user(54_321, "", &read).status.success());
     must(&read);
     assert_eq!(owners(&*body), ["user-0", "user-54321"]);
+    eventually("the user has left", || owners(&*body) == ["user-0"]);
+    let said = Speaker { uid: 54_321, ..speaker(0, 1) };
+    let hint = |hint| body.hint(&said, &OwnerSelector::UserDefault, &hint, None).unwrap();
+    hint(Hint::SetPolicy { priority: 0, policy: PolicyName::Mru });
+    assert!(as_user(54_321, "", &read).status.success());
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    assert_eq!(owners(&*body), ["user-0", "user-54321"]);
+    hint(Hint::Clear);
+    assert!(as_user(54_321, "", &read).status.success());
     eventually("the user has left", || owners(&*body) == ["user-0"]);
     drop(fixture);
 

@@ -7,6 +7,7 @@
 mod common;
 
 use std::fs::{self, File};
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -34,11 +35,12 @@ const TOLD: &str = "PANTLER_TEST_READER";
 enum Reads {
     MappedRows,
     Epochs,
+    Cycles,
     Search,
 }
 
 impl Reads {
-    const ALL: [Self; 3] = [Self::MappedRows, Self::Epochs, Self::Search];
+    const ALL: [Self; 4] = [Self::MappedRows, Self::Epochs, Self::Cycles, Self::Search];
 
     fn make(self, folder: &Path) {
         let bytes = pattern(DATA as usize, 1);
@@ -55,7 +57,7 @@ impl Reads {
         }
     }
 
-    fn read(self, folder: &Path, forgets: bool) {
+    fn read(self, folder: &Path, forgets: bool, passes: Range<u64>) {
         let mut order: Vec<u64> = (0..DATA / PIECE).collect();
         let mut state = 7_u64;
         let mut below = |bound: usize| {
@@ -64,13 +66,14 @@ impl Reads {
         };
         let path = |number: u64| folder.join(format!("{number:04}"));
         let array = (self == Self::MappedRows).then(|| Array::new(&path(0)));
-        for _ in 0..PASSES {
-            if self != Self::Search {
+        for pass in 0..passes.end {
+            if matches!(self, Self::MappedRows | Self::Epochs) {
                 (1..order.len()).rev().for_each(|at| order.swap(at, below(at + 1)));
             }
             match &array {
+                _ if pass < passes.start => {}
                 Some(array) => order.iter().for_each(|row| array.read(*row, forgets)),
-                None if self == Self::Epochs => order.iter().for_each(|number| read(&path(*number), 0)),
+                None if self != Self::Search => order.iter().for_each(|number| read(&path(*number), 0)),
                 None => search(&order.iter().map(|number| path(*number)).collect::<Vec<_>>()),
             }
         }
@@ -154,7 +157,8 @@ fn read_for_the_other_tests() {
     let Some(words) = std::env::var_os(TOLD) else { return };
     let words: Vec<PathBuf> = std::env::split_paths(&words).collect();
     let reads = Reads::ALL.into_iter().find(|reads| Path::new(&format!("{reads:?}")) == words[0]).unwrap();
-    reads.read(&words[1], words[2] == Path::new("forgets"));
+    let pass = |word: &Path| word.to_str().unwrap().parse().unwrap();
+    reads.read(&words[1], words[2] == Path::new("forgets"), pass(&words[3])..pass(&words[4]));
     let io = fs::read_to_string("/proc/self/io").unwrap();
     let bytes = io.lines().find_map(|line| line.strip_prefix("read_bytes: ")).unwrap();
     println!("\nread {bytes} bytes");
@@ -162,9 +166,14 @@ fn read_for_the_other_tests() {
 
 /// Runs the program, in a control group or not: the bytes that it read from disks.
 fn run(reads: Reads, folder: &Path, group: Option<&Group>) -> u64 {
+    run_passes(reads, folder, group, 0..PASSES)
+}
+
+fn run_passes(reads: Reads, folder: &Path, group: Option<&Group>, passes: Range<u64>) -> u64 {
     let forgets = if group.is_some() { "keeps" } else { "forgets" };
     let name = format!("{reads:?}");
-    let words = [Path::new(&name), folder, Path::new(forgets)];
+    let passes = [passes.start, passes.end].map(|pass| pass.to_string());
+    let words = [Path::new(&name), folder, Path::new(forgets), Path::new(&passes[0]), Path::new(&passes[1])];
     let enter =
         group.map_or(String::new(), |group| format!("echo $$ > {}/cgroup.procs &&", group.0.display()));
     let mut shell = Command::new("sh");
@@ -201,6 +210,13 @@ impl Drop for Group {
     }
 }
 
+/// A hint to the user of the programs.
+fn hint_user(fixture: &Fixture, policy: PolicyName) {
+    let hint = Hint::SetPolicy { priority: 0, policy };
+    let speaker = Speaker { uid: 0, gid: 0, groups: Vec::new(), pid: std::process::id() };
+    fixture.mounted().body().hint(&speaker, &OwnerSelector::UserDefault, &hint, None).unwrap();
+}
+
 fn reads_no_more(reads: Reads, hint: Option<PolicyName>) {
     if cannot_mount() {
         return;
@@ -222,9 +238,7 @@ fn reads_no_more(reads: Reads, hint: Option<PolicyName>) {
         *options = MountOptions { cache_bytes: CACHE, owner_by: OwnerBy::Fixed("all".into()), ..plain };
     });
     if let Some(policy) = hint {
-        let hint = Hint::SetPolicy { priority: 0, policy };
-        let speaker = Speaker { uid: 0, gid: 0, groups: Vec::new(), pid: std::process::id() };
-        fixture.mounted().body().hint(&speaker, &OwnerSelector::UserDefault, &hint, None).unwrap();
+        hint_user(&fixture, policy);
     }
     run(reads, &fixture.mnt, None);
     let bytes = fixture.mounted().counters().traffic.fetched_bytes;
@@ -266,4 +280,35 @@ fn a_search_by_four_threads() {
 #[test]
 fn a_search_by_four_threads_with_the_right_hint() {
     reads_no_more(Reads::Search, Some(PolicyName::Mru));
+}
+
+/// A hint to a user decides over the blocks that its ended processes left, too.
+fn a_process_for_each_pass_reads_what_one_process_reads(reads: Reads) {
+    if cannot_mount() {
+        return;
+    }
+    let read = |processes: u64| {
+        let fixture = Fixture::with(|_| ());
+        reads.make(&fixture.origin);
+        hint_user(&fixture, PolicyName::Mru);
+        for process in 0..processes {
+            let passes = PASSES / processes * process..PASSES / processes * (process + 1);
+            run_passes(reads, &fixture.mnt, None, passes);
+        }
+        fixture.mounted().counters().traffic.fetched_bytes
+    };
+    let (one, many) = (read(1), read(PASSES));
+    println!("{reads:?}: {:.1} MB by one process, {:.1} by four", one as f64 / 1e6, many as f64 / 1e6);
+    assert!(one < PASSES * DATA * 9 / 10, "the hint is right: {one} bytes");
+    assert!(many as f64 <= one as f64 * MORE, "one process read {one} bytes, four read {many}");
+}
+
+#[test]
+fn a_process_for_each_pass_in_random_order() {
+    a_process_for_each_pass_reads_what_one_process_reads(Reads::Epochs);
+}
+
+#[test]
+fn a_process_for_each_pass_in_cycles() {
+    a_process_for_each_pass_reads_what_one_process_reads(Reads::Cycles);
 }

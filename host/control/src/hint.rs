@@ -110,6 +110,11 @@ impl Hint {
         }
     }
 
+    /// Whether it says how blocks are to be treated from now on.
+    pub fn is_wish(&self) -> bool {
+        matches!(self, Self::SetPriority { .. } | Self::SetPolicy { .. } | Self::ListFile { .. })
+    }
+
     /// Refuses values that make no sense: a priority out of bounds, a range that ends before it
     /// starts.
     /// A body calls it before anything else.

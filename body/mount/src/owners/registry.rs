@@ -48,6 +48,8 @@ pub(super) struct Process {
     pub(super) start: u64,
     /// The owner that it belonged to at its last request.
     pub(super) owner: OwnerId,
+    /// Whether it hinted for itself.
+    pub(super) is_apart: bool,
 }
 
 /// A process with an end that must be watched for.
@@ -142,8 +144,13 @@ impl Registry {
         let raw = rustix::process::Pid::from_raw(pid as i32)?;
         let flags = rustix::process::PidfdFlags::empty();
         let descriptor = rustix::process::pidfd_open(raw, flags).ok()?;
-        self.processes.insert(pid, Process { start, owner });
+        self.processes.insert(pid, Process { start, owner, is_apart: false });
         Some(Watch { pid, start, descriptor, charge })
+    }
+
+    /// Whether that process hinted for itself.
+    pub(super) fn is_apart(&self, pid: u32, start: u64) -> bool {
+        self.processes.get(&pid).is_some_and(|known| known.start == start && known.is_apart)
     }
 
     /// Whether a process of the owner is known that has not ended.
