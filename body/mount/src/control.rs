@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use fuser::Request;
 use pantler_control::{ControlError, Hint, HintAnswer};
+use pantler_origin::Node;
 use pantler_steward::{OwnerId, PolicyName};
 
 use crate::core::Core;
@@ -27,8 +28,9 @@ impl Core {
         match ours(name) {
             Some(word) => self.say(request, &inode, word),
             None => {
+                let node = inode.node()?;
                 let _acting = self.act(request, 0)?;
-                inode.node.xattr(name)
+                node.xattr(name)
             }
         }
     }
@@ -36,8 +38,9 @@ impl Core {
     pub(crate) fn xattr_names(&self, request: &Request, number: u64) -> io::Result<Vec<u8>> {
         let inode = self.inodes.get(number)?;
         let names = {
+            let node = inode.node()?;
             let _acting = self.act(request, 0)?;
-            inode.node.xattr_names()?
+            node.xattr_names()?
         };
         // One of ours that was stored there behind the mount is not shown: here the name means
         // something else. Those of root are listed for us, whichever user we act for: the privilege
@@ -59,8 +62,9 @@ impl Core {
         let inode = self.inodes.get(number)?;
         match ours(name) {
             Some(word) => self.hear(request, &inode, word, Some(value)),
-            None => self
-                .change_attribute(request, &inode, |inode| inode.node.local()?.set_xattr(name, value, flags)),
+            None => {
+                self.change_attribute(request, &inode, |node| node.local()?.set_xattr(name, value, flags))
+            }
         }
     }
 
@@ -68,7 +72,7 @@ impl Core {
         let inode = self.inodes.get(number)?;
         match ours(name) {
             Some(word) => self.hear(request, &inode, word, None),
-            None => self.change_attribute(request, &inode, |inode| inode.node.local()?.remove_xattr(name)),
+            None => self.change_attribute(request, &inode, |node| node.local()?.remove_xattr(name)),
         }
     }
 
@@ -76,15 +80,16 @@ impl Core {
         &self,
         request: &Request,
         inode: &Inode,
-        change: impl FnOnce(&Inode) -> io::Result<()>,
+        change: impl FnOnce(&Node) -> io::Result<()>,
     ) -> io::Result<()> {
         self.may_change()?;
+        let node = inode.node()?;
         let change = || {
             let _acting = self.act(request, 0)?;
-            change(inode)
+            change(&node)
         };
         match inode.content() {
-            Ok(content) => content.change(&self.shelf, || inode.node.attributes(), change, |_, _, _, _| ()),
+            Ok(content) => content.change(&self.shelf, || node.attributes(), change, |_, _, _, _| ()),
             Err(_) => change(),
         }
     }

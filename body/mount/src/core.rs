@@ -1,6 +1,7 @@
 //! What all requests share.
 
 use std::cell::Cell;
+use std::ffi::OsStr;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -96,22 +97,11 @@ impl Core {
         self.options.refresh
     }
 
-    /// One more descriptor for the user of a request.
-    pub(crate) fn charge(&self, request: &Request) -> io::Result<Charge> {
-        let uid = request.uid();
-        self.prune();
-        if !self.descriptors.has_room(uid) {
-            // What the user has no more use for may be enough.
-            self.pruning.forget(|| self.inodes.numbers(), || self.descriptors.wait_for_room(uid));
-        }
-        self.descriptors.take(uid)
-    }
-
     /// Has names forgotten that no program uses, when descriptors are scarce. Not under a lock of
     /// the inodes.
     fn prune(&self) {
         if self.descriptors.should_prune() {
-            self.pruning.forget(|| self.inodes.numbers(), || ());
+            self.pruning.forget(|| self.inodes.numbers());
         }
     }
 
@@ -130,7 +120,7 @@ impl Core {
     /// The path of an inode as programs see it, below the mount point. Of a file with several names
     /// it is the one by which it was found; a file without name has none.
     pub(crate) fn path(&self, inode: &Inode) -> Option<PathBuf> {
-        let below = inode.node.path_below(self.shelf.origin.path())?;
+        let below = inode.node().ok()?.path_below(self.shelf.origin.path())?;
         Some(self.options.mountpoint.join(below))
     }
 
@@ -155,8 +145,8 @@ impl Core {
     /// Looks at an inode, and at its content if it has any.
     pub(crate) fn look(&self, inode: &Inode) -> io::Result<Attributes> {
         match inode.content() {
-            Ok(content) => content.look_from_afar(&self.shelf, || inode.node.attributes()),
-            Err(_) => inode.node.attributes(),
+            Ok(content) => content.look_from_afar(&self.shelf, || inode.attributes()),
+            Err(_) => inode.attributes(),
         }
     }
 
@@ -188,15 +178,16 @@ impl Core {
         if self.options.read_only { Err(io::Error::from_raw_os_error(libc::EROFS)) } else { Ok(()) }
     }
 
-    /// Counts a lookup of what `node` names, and looks at it. If it was unknown, `charge` answers
-    /// for its descriptor.
+    /// Counts a lookup of what `node` is, which was found by a name in a directory, and looks at
+    /// it. If it has no descriptor yet, `charge` answers for it.
     pub(crate) fn enter(
         &self,
+        found: (&Arc<Inode>, &OsStr),
         node: Node,
-        charge: impl FnOnce() -> io::Result<Charge>,
+        charge: impl FnOnce() -> Charge,
     ) -> io::Result<(Arc<Inode>, Attributes)> {
         let attributes = node.attributes()?;
-        let inode = self.inodes.enter(&self.shelf, node, &attributes, charge)?;
+        let inode = self.inodes.enter(&self.shelf, found, node, &attributes, charge);
         self.prune();
         match self.look(&inode) {
             Ok(attributes) => Ok((inode, attributes)),
@@ -211,13 +202,13 @@ impl Core {
     /// and so its version.
     pub(crate) fn change_named<R>(
         &self,
-        parent: &Inode,
-        name: &std::ffi::OsStr,
+        directory: &Node,
+        name: &OsStr,
         change: impl FnOnce() -> io::Result<R>,
     ) -> io::Result<R> {
         // Without rights, or such a file, there is nothing to note; the change itself will say what
         // is wrong.
-        let Ok(node) = parent.node.lookup(name) else { return change() };
+        let Ok(node) = directory.lookup(name) else { return change() };
         let Some(content) = self.content_of(&node) else { return change() };
         content.change(&self.shelf, || node.attributes(), change, |_, _, _, _| ())
     }

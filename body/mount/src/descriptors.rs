@@ -15,14 +15,15 @@
 //!     two a third each, and a user that comes later always finds some.
 //! D2  Root is refused only when the pool and root's own part are used up.
 //! D3  From a quarter of the pool on, and again after each further sixteenth, the kernel is asked
-//!     to forget the names that no program uses.
+//!     to forget the names that no program uses. Names without a descriptor count here.
+//! D4  From there on a name that is looked up gets no descriptor.
 //!
-//! Why so: docs/decisions/0068-descriptors-by-user.md.
+//! Why so: docs/decisions/0068-descriptors-by-user.md,
+//! docs/decisions/0109-names-without-descriptors.md.
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// One of this number of descriptors is kept for the process itself: control connections, files of
 /// `/proc`, reads past the page cache. At most [`OWN_MAX`].
@@ -36,9 +37,6 @@ const SCARCE_ONE_OF: u64 = 4;
 /// Then the kernel is asked again when one of this number more is held.
 const AGAIN_ONE_OF: u64 = 16;
 
-/// How long the kernel may take to forget names while a request waits for the descriptors of them.
-const PATIENCE: Duration = Duration::from_millis(100);
-
 /// The descriptors of this process that users may hold. All mounts of a process share them.
 #[derive(Debug)]
 pub(crate) struct Descriptors {
@@ -47,8 +45,6 @@ pub(crate) struct Descriptors {
     /// Beyond the pool, for root.
     for_root: u64,
     state: Mutex<State>,
-    /// One was given back.
-    released: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -56,10 +52,19 @@ struct State {
     by_user: HashMap<u32, Held>,
     /// The sum over all users.
     held: u64,
+    /// Names without a descriptor.
+    names: u64,
     /// Refusals so far.
     refused: u64,
-    /// The kernel is asked when more are held.
+    /// The kernel is asked when more are held, or named.
     ask_above: u64,
+}
+
+impl State {
+    fn count(&mut self, uid: u32) {
+        self.by_user.entry(uid).or_default().count += 1;
+        self.held += 1;
+    }
 }
 
 #[derive(Debug, Default)]
@@ -73,7 +78,8 @@ struct Held {
 #[derive(Debug)]
 pub(crate) struct Charge {
     descriptors: Arc<Descriptors>,
-    uid: u32,
+    /// None for a name that has no descriptor.
+    uid: Option<u32>,
 }
 
 impl Descriptors {
@@ -89,7 +95,7 @@ impl Descriptors {
         let for_root = (limit / ROOT_ONE_OF).min(ROOT_MAX);
         let pool = limit - own - for_root;
         let state = Mutex::new(State { ask_above: pool / SCARCE_ONE_OF, ..State::default() });
-        Arc::new(Self { pool, for_root, state, released: Condvar::new() })
+        Arc::new(Self { pool, for_root, state })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -103,9 +109,8 @@ impl Descriptors {
         let State { by_user, held, refused, .. } = &mut *state;
         let user = by_user.entry(uid).or_default();
         if self.fits(uid, user.count, *held) {
-            user.count += 1;
-            *held += 1;
-            return Ok(Charge { descriptors: Arc::clone(self), uid });
+            state.count(uid);
+            return Ok(Charge { descriptors: Arc::clone(self), uid: Some(uid) });
         }
         *refused += 1;
         let (count, is_logged) = (user.count, std::mem::replace(&mut user.is_logged, true));
@@ -125,6 +130,18 @@ impl Descriptors {
         Err(io::Error::from_raw_os_error(libc::ENFILE))
     }
 
+    /// One for a name that was looked up, or none (D4).
+    pub(crate) fn take_for_name(self: &Arc<Self>, uid: u32) -> Charge {
+        let mut state = self.state();
+        let own = state.by_user.get(&uid).map_or(0, |user| user.count);
+        let uid = (!self.are_scarce(&state) && self.fits(uid, own, state.held)).then_some(uid);
+        match uid {
+            Some(uid) => state.count(uid),
+            None => state.names += 1,
+        }
+        Charge { descriptors: Arc::clone(self), uid }
+    }
+
     /// Whether user `uid`, which holds `own` of all that are `held`, may hold one more (D1, D2).
     fn fits(&self, uid: u32, own: u64, held: u64) -> bool {
         match uid {
@@ -133,33 +150,18 @@ impl Descriptors {
         }
     }
 
-    /// Whether [`take`](Self::take) would give one now.
-    pub(crate) fn has_room(&self, uid: u32) -> bool {
-        self.has_room_in(&self.state(), uid)
-    }
-
-    fn has_room_in(&self, state: &State, uid: u32) -> bool {
-        self.fits(uid, state.by_user.get(&uid).map_or(0, |user| user.count), state.held)
-    }
-
-    /// Waits until it would, at most for [`PATIENCE`].
-    pub(crate) fn wait_for_room(&self, uid: u32) {
-        let is_full = |state: &mut State| !self.has_room_in(state, uid);
-        let waited = self.released.wait_timeout_while(self.state(), PATIENCE, is_full);
-        drop(waited.expect("counts are in order"));
-    }
-
     /// Whether few are left.
-    pub(crate) fn are_scarce(&self) -> bool {
-        self.state().held > self.pool / SCARCE_ONE_OF
+    fn are_scarce(&self, state: &State) -> bool {
+        state.held > self.pool / SCARCE_ONE_OF
     }
 
     /// Whether to ask the kernel now to forget names (D3).
     pub(crate) fn should_prune(&self) -> bool {
         let mut state = self.state();
-        let is_due = state.held > state.ask_above;
+        let known = state.held + state.names;
+        let is_due = known > state.ask_above;
         if is_due {
-            state.ask_above = state.held + self.pool / AGAIN_ONE_OF;
+            state.ask_above = known + self.pool / AGAIN_ONE_OF;
         }
         is_due
     }
@@ -171,21 +173,30 @@ impl Descriptors {
     }
 }
 
+impl Charge {
+    pub(crate) fn is_descriptor(&self) -> bool {
+        self.uid.is_some()
+    }
+}
+
 impl Drop for Charge {
     fn drop(&mut self) {
         let mut state = self.descriptors.state();
-        state.held -= 1;
+        match self.uid {
+            Some(_) => state.held -= 1,
+            None => state.names -= 1,
+        }
         let pool = self.descriptors.pool;
-        let next = (state.held + pool / AGAIN_ONE_OF).max(pool / SCARCE_ONE_OF);
+        let next = (state.held + state.names + pool / AGAIN_ONE_OF).max(pool / SCARCE_ONE_OF);
         state.ask_above = state.ask_above.min(next);
-        if let Some(user) = state.by_user.get_mut(&self.uid) {
+        if let Some(uid) = self.uid
+            && let Some(user) = state.by_user.get_mut(&uid)
+        {
             user.count -= 1;
             if user.count == 0 {
-                state.by_user.remove(&self.uid);
+                state.by_user.remove(&uid);
             }
         }
-        drop(state);
-        self.descriptors.released.notify_all();
     }
 }
 
@@ -212,10 +223,10 @@ mod tests {
         assert_eq!(descriptors.take(4).unwrap_err().raw_os_error(), Some(libc::ENFILE));
         drop(root);
         assert!(descriptors.take(4).is_ok(), "a user that comes later finds some");
-        assert!(descriptors.are_scarce(), "D3");
+        assert!(descriptors.are_scarce(&descriptors.state()), "D3");
         drop((first, second, third));
         assert_eq!(descriptors.counts().0, 0);
-        assert!(descriptors.state().by_user.is_empty() && !descriptors.are_scarce());
+        assert!(descriptors.state().by_user.is_empty() && !descriptors.are_scarce(&descriptors.state()));
     }
 
     #[test]

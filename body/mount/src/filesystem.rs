@@ -177,7 +177,7 @@ impl Filesystem for Served {
     }
 
     fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
-        match self.core().inodes.get(number.0).and_then(|inode| inode.node.read_link()) {
+        match self.core().inodes.get(number.0).and_then(|inode| inode.node()?.read_link()) {
             Ok(target) => reply.data(target.as_encoded_bytes()),
             Err(error) => reply.error(errno(error)),
         }
@@ -194,7 +194,10 @@ impl Filesystem for Served {
         reply: ReplyEntry,
     ) {
         let device = device_from_kernel(device);
-        self.enter(self.core().make(request, parent.0, umask, |node| node.make(name, mode, device)), reply);
+        self.enter(
+            self.core().make(request, (parent.0, name), umask, |node| node.make(name, mode, device)),
+            reply,
+        );
     }
 
     fn mkdir(
@@ -206,12 +209,15 @@ impl Filesystem for Served {
         umask: u32,
         reply: ReplyEntry,
     ) {
-        self.enter(self.core().make(request, parent.0, umask, |node| node.make_directory(name, mode)), reply);
+        self.enter(
+            self.core().make(request, (parent.0, name), umask, |node| node.make_directory(name, mode)),
+            reply,
+        );
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let make = |node: &pantler_origin::Node| node.make_symlink(name, target.as_os_str());
-        self.enter(self.core().make(request, parent.0, 0, make), reply);
+        self.enter(self.core().make(request, (parent.0, name), 0, make), reply);
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -358,14 +364,11 @@ impl Filesystem for Served {
 
     fn fsyncdir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
         let listing = self.core().listings.get(handle.0);
-        empty(
-            listing.and_then(|listing| listing.entries.lock().expect("listing does not panic").sync()),
-            reply,
-        );
+        empty(listing.and_then(|listing| listing.look(|entries| entries.sync())), reply);
     }
 
     fn statfs(&self, _: &Request, number: INodeNo, reply: ReplyStatfs) {
-        match self.core().inodes.get(number.0).and_then(|inode| inode.node.file_system()) {
+        match self.core().inodes.get(number.0).and_then(|inode| inode.node()?.file_system()) {
             Ok(s) => reply.statfs(
                 s.f_blocks,
                 s.f_bfree,

@@ -11,6 +11,7 @@ use slab::Slab;
 
 use crate::content::{Content, Writing};
 use crate::descriptors::Charge;
+use crate::inodes::{HeldNode, Inode};
 
 /// An open regular file.
 pub(crate) struct OpenedFile {
@@ -29,7 +30,7 @@ pub(crate) struct OpenedFile {
     #[expect(dead_code, reason = "its end is what counts")]
     pub(crate) writing: Option<Writing>,
     #[expect(dead_code, reason = "its end is what counts")]
-    pub(crate) charge: Charge,
+    pub(crate) charges: (Charge, Option<Arc<HeldNode>>),
 }
 
 /// A read that the kernel waits for.
@@ -45,9 +46,20 @@ pub(crate) struct Read {
 
 /// An open directory.
 pub(crate) struct Listing {
-    pub(crate) entries: Mutex<Entries>,
+    pub(crate) directory: Arc<Inode>,
+    /// None without a descriptor: then each look opens the directory anew.
+    pub(crate) entries: Option<Mutex<Entries>>,
     #[expect(dead_code, reason = "its end is what counts")]
     pub(crate) charge: Charge,
+}
+
+impl Listing {
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&mut Entries) -> io::Result<R>) -> io::Result<R> {
+        match &self.entries {
+            Some(entries) => look(&mut entries.lock().expect("listing does not panic")),
+            None => look(&mut self.directory.node()?.entries()?),
+        }
+    }
 }
 
 /// Things by number. Numbers are used again.

@@ -2,12 +2,18 @@
 //!
 //! N1  An inode is in the table as long as the kernel has looked it up more often than forgotten
 //!     it.
-//! N2  It holds a handle on the origin's inode, so the origin cannot give its number to another
-//!     file meanwhile.
+//! N2  It holds a descriptor of the origin's inode, so that the origin cannot give its number to
+//!     another file meanwhile; or it is *named*: known by how it was found last, and looked up
+//!     there when it is needed. Then what is found counts only if it is the same file, by device,
+//!     number and birth; else it is stale, and the kernel looks it up anew.
+//! N3  A file that is open holds one, for as long as it is open.
+//!
+//! Why so: docs/decisions/0109-names-without-descriptors.md.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, Weak};
 
 use pantler_origin::{Attributes, Kind, Node, Time};
 
@@ -23,20 +29,103 @@ const FOREIGN_FIRST: u64 = 1 << 63;
 /// live inode.
 const IDLE_CONTENTS_MAX: usize = if cfg!(test) { 16 } else { 16_384 };
 
+/// Directories without a descriptor that are opened one after the other to find what is in the last.
+const NAMED_IN_A_ROW_MAX: usize = 256;
+
 /// One inode.
 pub(crate) struct Inode {
     pub(crate) number: u64,
-    pub(crate) node: Node,
-    /// Device and inode in the origin.
-    key: (u64, u64),
-    /// For regular files.
-    content: Option<Arc<Content>>,
-    /// Its descriptor, charged to the user that made the inode known. The root is charged to none.
+    key: FileKey,
+    /// Its descriptor, unless it is named.
+    held: Option<Arc<Node>>,
+    /// The user that made it known is charged for it. The root is charged to none.
     #[expect(dead_code, reason = "its end is what counts")]
     charge: Option<Charge>,
+    named: Mutex<Named>,
+    /// For regular files.
+    content: Option<Arc<Content>>,
+}
+
+/// How to come by an inode that is named (N2).
+#[derive(Default)]
+struct Named {
+    /// The directory where it was found last, and its name there.
+    found: Option<(Arc<Inode>, OsString)>,
+    /// The descriptor of an open file (N3).
+    open: Weak<HeldNode>,
+}
+
+/// A descriptor that open files hold.
+pub(crate) struct HeldNode {
+    node: Arc<Node>,
+    #[expect(dead_code, reason = "its end is what counts")]
+    charge: Charge,
 }
 
 impl Inode {
+    /// The inode of the origin. With the rights of the host: not while acting for a user.
+    ///
+    /// # Errors
+    /// `ESTALE` for one that is named and is not there any more.
+    pub(crate) fn node(&self) -> io::Result<Arc<Node>> {
+        let (mut names, mut next) = (Vec::new(), None::<Arc<Inode>>);
+        let mut node = loop {
+            let at = next.as_deref().unwrap_or(self);
+            if let Some(node) = at.at_hand() {
+                break node;
+            }
+            if names.len() == NAMED_IN_A_ROW_MAX {
+                return Err(io::Error::from_raw_os_error(libc::ENFILE));
+            }
+            let (directory, name) = at.named().found.clone().ok_or_else(stale)?;
+            names.push((at.key, name));
+            next = Some(directory);
+        };
+        for (key, name) in names.into_iter().rev() {
+            let is_gone =
+                |error: &io::Error| matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR));
+            let found = node.lookup(&name).map_err(|error| if is_gone(&error) { stale() } else { error })?;
+            if FileKey::from(&found.attributes()?) != key {
+                return Err(stale());
+            }
+            node = Arc::new(found);
+        }
+        Ok(node)
+    }
+
+    /// What the file is like now.
+    pub(crate) fn attributes(&self) -> io::Result<Attributes> {
+        self.node()?.attributes()
+    }
+
+    /// The inode of the origin for a file that is opened. What comes with it is to be kept for as
+    /// long (N3); `charge` answers for it.
+    pub(crate) fn open(
+        &self,
+        charge: impl FnOnce() -> io::Result<Charge>,
+    ) -> io::Result<(Arc<Node>, Option<Arc<HeldNode>>)> {
+        let open = self.named().open.upgrade();
+        match (&self.held, open) {
+            (Some(node), _) => Ok((Arc::clone(node), None)),
+            (None, Some(open)) => Ok((Arc::clone(&open.node), Some(open))),
+            (None, None) => {
+                let (charge, node) = (charge()?, self.node()?);
+                let open = Arc::new(HeldNode { node: Arc::clone(&node), charge });
+                self.named().open = Arc::downgrade(&open);
+                Ok((node, Some(open)))
+            }
+        }
+    }
+
+    fn at_hand(&self) -> Option<Arc<Node>> {
+        let open = || Some(Arc::clone(&self.named().open.upgrade()?.node));
+        self.held.clone().or_else(open)
+    }
+
+    fn named(&self) -> MutexGuard<'_, Named> {
+        self.named.lock().expect("nothing panics under it")
+    }
+
     /// The content of a regular file; `EINVAL` for anything else.
     pub(crate) fn content(&self) -> io::Result<&Arc<Content>> {
         self.content.as_ref().ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))
@@ -63,6 +152,12 @@ pub(crate) struct FileKey {
     born: Option<Time>,
 }
 
+impl FileKey {
+    fn id(&self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
+}
+
 impl From<&Attributes> for FileKey {
     fn from(attributes: &Attributes) -> Self {
         Self { device: attributes.device, inode: attributes.inode, born: attributes.born }
@@ -71,7 +166,7 @@ impl From<&Attributes> for FileKey {
 
 #[derive(Default)]
 struct Keys {
-    /// By device and inode: a live inode keeps its number (N2).
+    /// By device and inode: a live inode keeps its number, as long as it is the same file (N2).
     numbers: HashMap<(u64, u64), u64>,
     contents: HashMap<FileKey, Arc<Content>>,
     /// Contents of them that a user's default keeps, when last counted.
@@ -82,9 +177,10 @@ struct Keys {
 impl Inodes {
     pub(crate) fn new(root: Node, are_hashes: bool) -> io::Result<Self> {
         let attributes = root.attributes()?;
-        let key = (attributes.device, attributes.inode);
-        let inode = Arc::new(Inode { number: ROOT, node: root, key, content: None, charge: None });
-        let keys = Keys { numbers: HashMap::from([(key, ROOT)]), ..Keys::default() };
+        let (key, held) = (FileKey::from(&attributes), Some(Arc::new(root)));
+        let (content, charge, named) = Default::default();
+        let inode = Arc::new(Inode { number: ROOT, key, held, charge, named, content });
+        let keys = Keys { numbers: HashMap::from([(key.id(), ROOT)]), ..Keys::default() };
         // The root is never forgotten.
         let table = HashMap::from([(ROOT, (inode, 1))]);
         let device = attributes.device;
@@ -99,34 +195,53 @@ impl Inodes {
     pub(crate) fn get(&self, number: u64) -> io::Result<Arc<Inode>> {
         let table = self.table.read().expect("the table is in order");
         let found = table.get(&number).map(|(inode, _)| Arc::clone(inode));
-        found.ok_or_else(|| io::Error::from_raw_os_error(libc::ESTALE))
+        found.ok_or_else(stale)
     }
 
-    /// Counts one lookup of the inode that `node` names, which is new or known. A new one costs
-    /// what `charge` answers.
+    /// Counts one lookup of the inode that `node` is, which is new or known. It holds the node if
+    /// that costs no descriptor, or `charge` answers with one; else it is named.
     pub(crate) fn enter(
         &self,
         shelf: &Shelf,
+        (directory, name): (&Arc<Inode>, &OsStr),
         node: Node,
         attributes: &Attributes,
-        charge: impl FnOnce() -> io::Result<Charge>,
-    ) -> io::Result<Arc<Inode>> {
-        let key = (attributes.device, attributes.inode);
+        charge: impl FnOnce() -> Charge,
+    ) -> Arc<Inode> {
+        let key = FileKey::from(attributes);
         let mut keys = self.keys();
         let mut table = self.table.write().expect("the table is in order");
-        if let Some((inode, lookups)) = keys.numbers.get(&key).and_then(|number| table.get_mut(number)) {
+        let known = keys.numbers.get(&key.id()).and_then(|number| table.get_mut(number));
+        let found = || Some((Arc::clone(directory), name.to_owned()));
+        // N2: the number of one that is named can be another file's by now.
+        if let Some((inode, lookups)) = known.filter(|(inode, _)| inode.key == key || inode.held.is_some()) {
             *lookups += 1;
-            return Ok(Arc::clone(inode));
+            if inode.held.is_none() {
+                inode.named().found = found();
+            }
+            return Arc::clone(inode);
         }
-        let charge = Some(charge()?);
-        let is_free = self.are_hashes && !table.contains_key(&attributes.inode);
-        let number = self.number(&mut keys, attributes, is_free);
+        let charge = node.local().is_ok().then(charge);
+        let is_held = charge.as_ref().is_none_or(Charge::is_descriptor);
+        let number = self.number(&mut keys, attributes, !table.contains_key(&attributes.inode));
         let is_regular = attributes.kind == Kind::Regular;
-        let content = is_regular.then(|| content_of(&mut keys, shelf, attributes.into()));
-        let inode = Arc::new(Inode { number, node, key, content, charge });
-        keys.numbers.insert(key, number);
+        let content = is_regular.then(|| content_of(&mut keys, shelf, key));
+        let (held, found) = if is_held { (Some(Arc::new(node)), None) } else { (None, found()) };
+        let named = Mutex::new(Named { found, open: Weak::new() });
+        let inode = Arc::new(Inode { number, key, held, charge, named, content });
+        keys.numbers.insert(key.id(), number);
         table.insert(number, (Arc::clone(&inode), 1));
-        Ok(inode)
+        inode
+    }
+
+    /// What has these attributes has this name now, if it is known and needs it.
+    pub(crate) fn name(&self, attributes: &Attributes, directory: &Arc<Inode>, name: &OsStr) {
+        let key = FileKey::from(attributes);
+        let number = self.keys().numbers.get(&key.id()).copied();
+        let known = number.and_then(|number| self.get(number).ok());
+        if let Some(inode) = known.filter(|inode| inode.key == key && inode.held.is_none()) {
+            inode.named().found = Some((Arc::clone(directory), name.to_owned()));
+        }
     }
 
     /// Takes back `count` lookups.
@@ -139,7 +254,10 @@ impl Inodes {
         let Some((inode, lookups)) = table.get_mut(&number) else { return };
         *lookups = lookups.saturating_sub(count);
         if *lookups == 0 {
-            keys.numbers.remove(&inode.key);
+            let id = inode.key.id();
+            if keys.numbers.get(&id) == Some(&number) {
+                keys.numbers.remove(&id);
+            }
             table.remove(&number);
         }
     }
@@ -194,13 +312,17 @@ impl Inodes {
 
     fn number(&self, keys: &mut Keys, attributes: &Attributes, is_free: bool) -> u64 {
         let own = attributes.inode;
-        let is_ours = attributes.device == self.device || is_free;
-        if is_ours && own > ROOT && own < FOREIGN_FIRST {
+        let is_ours = attributes.device == self.device || self.are_hashes;
+        if is_free && is_ours && own > ROOT && own < FOREIGN_FIRST {
             return own;
         }
         keys.foreign += 1;
         FOREIGN_FIRST + keys.foreign
     }
+}
+
+fn stale() -> io::Error {
+    io::Error::from_raw_os_error(libc::ESTALE)
 }
 
 fn content_of(keys: &mut Keys, shelf: &Shelf, key: FileKey) -> Arc<Content> {
@@ -246,8 +368,9 @@ mod tests {
         let owner = OwnerId(7);
         let visit = |name: String| {
             std::fs::write(folder.path().join(&name), "x").unwrap();
+            let node = root.node().unwrap().lookup(name.as_ref()).unwrap();
             let (inode, _) =
-                core.enter(root.node.lookup(name.as_ref()).unwrap(), || core.descriptors.take(0)).unwrap();
+                core.enter((&root, name.as_ref()), node, || core.descriptors.take_for_name(0)).unwrap();
             let content = Arc::clone(inode.content().unwrap());
             core.inodes.forget(inode.number, 1);
             content

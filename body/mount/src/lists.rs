@@ -87,8 +87,9 @@ struct ListedFile {
 
 impl ListedFile {
     fn open(&self) -> io::Result<Arc<OpenFile>> {
+        let node = self.inode.node()?;
         let _acting = self.caller.act()?;
-        self.inode.node.open(OpenMode::READ).map(Arc::new)
+        node.open(OpenMode::READ).map(Arc::new)
     }
 }
 
@@ -346,8 +347,9 @@ pub(crate) fn open_as(speaker: &Speaker, inode: &Inode) -> Result<(Caller, OpenF
     let (uid, gid, groups) = (speaker.uid, speaker.gid, speaker.groups.clone());
     let caller = Caller { uid, gid, groups, umask: 0 };
     let opened = {
+        let node = inode.node()?;
         let _acting = caller.act()?;
-        inode.node.open(OpenMode::READ)
+        node.open(OpenMode::READ)
     };
     match opened {
         Ok(file) => Ok((caller, file)),

@@ -1,5 +1,6 @@
 //! Names: looking up, creating, linking, renaming, removing and listing.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -13,40 +14,36 @@ use crate::core::Core;
 use crate::handles::Listing;
 use crate::inodes::Inode;
 
-/// Entries of a listing with attributes at a time where descriptors are scarce: each costs one
-/// until the kernel forgets it.
-const LISTED_WHEN_SCARCE: usize = 16;
-
 /// An inode that the kernel is about to know.
 pub(crate) type Entered = (Arc<Inode>, Attributes);
 
 impl Core {
     pub(crate) fn lookup(&self, request: &Request, parent: u64, name: &OsStr) -> io::Result<Entered> {
         let parent = self.inodes.get(parent)?;
+        let directory = parent.node()?;
         let node = {
             let _acting = self.act(request, 0)?;
-            parent.node.lookup(name)?
+            directory.lookup(name)?
         };
-        self.enter(node, || self.descriptors.take(request.uid()))
+        self.enter((&parent, name), node, || self.descriptors.take_for_name(request.uid()))
     }
 
     /// Makes something by name in a directory and enters it.
     pub(crate) fn make(
         &self,
         request: &Request,
-        parent: u64,
+        (parent, name): (u64, &OsStr),
         umask: u32,
         make: impl FnOnce(&Node) -> io::Result<Node>,
     ) -> io::Result<Entered> {
         self.may_change()?;
         let parent = self.inodes.get(parent)?;
-        // First, because what is made cannot be unmade for want of a descriptor.
-        let charge = self.charge(request)?;
+        let directory = parent.node()?;
         let node = {
             let _acting = self.act(request, umask)?;
-            make(&parent.node)?
+            make(&directory)?
         };
-        self.enter(node, || Ok(charge))
+        self.enter((&parent, name), node, || self.descriptors.take_for_name(request.uid()))
     }
 
     pub(crate) fn create(
@@ -61,17 +58,22 @@ impl Core {
         let parent = self.inodes.get(parent)?;
         let mode = OpenMode::from_flags(flags);
         let is_exclusive = flags & libc::O_EXCL != 0;
+        let directory = parent.node()?;
         let create = || {
             let _acting = self.act(request, umask)?;
-            parent.node.create(name, permissions, mode, is_exclusive)
+            directory.create(name, permissions, mode, is_exclusive)
         };
         // The loser of a race for the name opens, and perhaps cuts, a file that is cached already.
         // Then the cut looks like a change behind the mount, which costs its blocks and nothing
         // else.
-        let (of_inode, of_file) = (self.charge(request)?, self.charge(request)?);
+        // First, because what is made cannot be unmade for want of a descriptor.
+        let charge = || self.descriptors.take(request.uid());
+        let (of_file, of_inode) = (charge()?, Cell::new(Some(charge()?)));
+        let paid = || of_inode.take().expect("an inode that has a descriptor needs no second");
         let (node, file) = create()?;
-        let (inode, attributes) = self.enter(node, || Ok(of_inode))?;
-        let handle = self.keep((inode.number, Arc::clone(inode.content()?)), file, flags, false, of_file);
+        let (inode, attributes) = self.enter((&parent, name), node, paid)?;
+        let charges = (of_file, inode.open(|| Ok(paid()))?.1);
+        let handle = self.keep((inode.number, Arc::clone(inode.content()?)), file, flags, false, charges);
         Ok(((inode, attributes), handle))
     }
 
@@ -84,33 +86,35 @@ impl Core {
     ) -> io::Result<Entered> {
         self.may_change()?;
         let (inode, parent) = (self.inodes.get(number)?, self.inodes.get(parent)?);
+        let (node, directory) = (inode.node()?, parent.node()?);
         let link = || {
             let _acting = self.act(request, 0)?;
-            inode.node.local()?.link(parent.node.local()?, name)
+            node.local()?.link(directory.local()?, name)
         };
         match inode.content() {
             Ok(content) => {
-                content.change(&self.shelf, || inode.node.attributes(), link, |_, _, _, _| ())?;
+                content.change(&self.shelf, || node.attributes(), link, |_, _, _, _| ())?;
             }
             Err(_) => link()?,
         }
-        self.enter(parent.node.lookup(name)?, || self.descriptors.take(request.uid()))
+        let charge = || self.descriptors.take_for_name(request.uid());
+        self.enter((&parent, name), directory.lookup(name)?, charge)
     }
 
     pub(crate) fn unlink(&self, request: &Request, parent: u64, name: &OsStr) -> io::Result<()> {
         self.may_change()?;
-        let parent = self.inodes.get(parent)?;
-        self.change_named(&parent, name, || {
+        let directory = self.inodes.get(parent)?.node()?;
+        self.change_named(&directory, name, || {
             let _acting = self.act(request, 0)?;
-            parent.node.local()?.unlink(name)
+            directory.local()?.unlink(name)
         })
     }
 
     pub(crate) fn remove_directory(&self, request: &Request, parent: u64, name: &OsStr) -> io::Result<()> {
         self.may_change()?;
-        let parent = self.inodes.get(parent)?;
+        let directory = self.inodes.get(parent)?.node()?;
         let _acting = self.act(request, 0)?;
-        parent.node.local()?.remove_directory(name)
+        directory.local()?.remove_directory(name)
     }
 
     pub(crate) fn rename(
@@ -124,20 +128,30 @@ impl Core {
         let (parent, to_parent) = (self.inodes.get(parent)?, self.inodes.get(to_parent)?);
         // Only the file that moves is noted: one that is replaced loses a name, which looks like a
         // change behind the mount if it has another, and costs its blocks.
-        self.change_named(&parent, name, || {
+        let (from, to) = (parent.node()?, to_parent.node()?);
+        self.change_named(&from, name, || {
             let _acting = self.act(request, 0)?;
-            parent.node.local()?.rename(name, to_parent.node.local()?, to_name, flags)
-        })
+            from.local()?.rename(name, to.local()?, to_name, flags)
+        })?;
+        // Both, as they may have been exchanged.
+        for (directory, node, name) in [(&parent, from, name), (&to_parent, to, to_name)] {
+            if let Ok(attributes) = node.lookup(name).and_then(|node| node.attributes()) {
+                self.inodes.name(&attributes, directory, name);
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn open_directory(&self, request: &Request, number: u64) -> io::Result<FileHandle> {
-        let inode = self.inodes.get(number)?;
-        let charge = self.charge(request)?;
+        let directory = self.inodes.get(number)?;
+        let node = directory.node()?;
         let entries = {
             let _acting = self.act(request, 0)?;
-            inode.node.entries()?
+            node.entries()?
         };
-        Ok(FileHandle(self.listings.insert(Listing { entries: Mutex::new(entries), charge })))
+        let charge = self.descriptors.take_for_name(request.uid());
+        let entries = charge.is_descriptor().then(|| Mutex::new(entries));
+        Ok(FileHandle(self.listings.insert(Listing { directory, entries, charge })))
     }
 
     pub(crate) fn list(&self, handle: u64, from: u64, reply: &mut ReplyDirectory) -> io::Result<()> {
@@ -159,13 +173,10 @@ impl Core {
         reply: &mut ReplyDirectoryPlus,
     ) -> io::Result<()> {
         let directory = self.inodes.get(number)?;
-        let most = if self.descriptors.are_scarce() { LISTED_WHEN_SCARCE } else { usize::MAX };
+        let node = directory.node()?;
         let (mut count, mut refused) = (0, None);
         self.each_entry(handle, from, |entry| {
             count += 1;
-            if count > most {
-                return true;
-            }
             let mut add_unknown = |number| {
                 let attributes = Attributes { kind: Kind::Directory, ..Attributes::default() };
                 let shown = self.shown(&attributes, number);
@@ -175,8 +186,9 @@ impl Core {
                 // The kernel does not count these as looked up, but wants a number to show.
                 return add_unknown(self.inodes.shown(entry.inode));
             }
-            let charge = || self.descriptors.take(request.uid());
-            let entered = directory.node.lookup(&entry.name).and_then(|node| self.enter(node, charge));
+            let charge = || self.descriptors.take_for_name(request.uid());
+            let found = (&directory, entry.name.as_os_str());
+            let entered = node.lookup(&entry.name).and_then(|node| self.enter(found, node, charge));
             let (inode, attributes) = match entered {
                 Ok(entered) => entered,
                 // No descriptor: the listing ends before this name, and the next call begins with
@@ -205,19 +217,19 @@ impl Core {
 
     /// Calls `add` with entries from the point `from` on until it says that there is no more room.
     fn each_entry(&self, handle: u64, mut from: u64, mut add: impl FnMut(&Entry) -> bool) -> io::Result<()> {
-        let listing = self.listings.get(handle)?;
-        let mut entries = listing.entries.lock().expect("listing does not panic");
-        loop {
-            let batch = entries.read(from)?;
-            if batch.is_empty() {
-                return Ok(());
-            }
-            for entry in &batch {
-                if add(entry) {
+        self.listings.get(handle)?.look(|entries| {
+            loop {
+                let batch = entries.read(from)?;
+                if batch.is_empty() {
                     return Ok(());
                 }
-                from = entry.next;
+                for entry in &batch {
+                    if add(entry) {
+                        return Ok(());
+                    }
+                    from = entry.next;
+                }
             }
-        }
+        })
     }
 }

@@ -372,8 +372,9 @@ mod tests {
         let outcome = core.programs.begin_run(&speaker, &run).ok().map(|_| {
             let owner = core.programs.owners().named("job")[0].id;
             let root = core.inodes.get(crate::inodes::ROOT).unwrap();
-            let node = root.node.lookup("data".as_ref()).unwrap();
-            let (inode, _) = core.enter(node, || core.descriptors.take(0)).unwrap();
+            let node = root.node().unwrap().lookup("data".as_ref()).unwrap();
+            let found = (&root, "data".as_ref());
+            let (inode, _) = core.enter(found, node, || core.descriptors.take_for_name(0)).unwrap();
             let applied = core.programs.apply_rule(|| owner, || core.path(&inode), inode.content().unwrap());
             let file = inode.content().unwrap().file();
             core.cache().with_steward(|steward| {

@@ -1,8 +1,7 @@
 //! Asking the kernel to forget the names that no program uses.
 //!
-//! The kernel keeps names until it needs the memory, and each costs a descriptor here. Linux 6.18
-//! can be asked to let go of them (`FUSE_NOTIFY_PRUNE`); before, they stay, and a user that looked
-//! at too many is refused further ones.
+//! The kernel keeps names until it needs the memory, and each costs memory or a descriptor here.
+//! Linux 6.18 can be asked to let go of them (`FUSE_NOTIFY_PRUNE`); before, they stay.
 
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
@@ -31,10 +30,9 @@ impl Pruning {
         let _ = self.device.set(device);
     }
 
-    /// Asks the kernel to forget these inodes, except where programs use them, and calls `wait`:
-    /// the answers are requests to forget, for other threads. Does nothing while another thread
-    /// asks or waits.
-    pub(crate) fn forget(&self, inodes: impl FnOnce() -> Vec<u64>, wait: impl FnOnce()) {
+    /// Asks the kernel to forget these inodes, except where programs use them. The answers are
+    /// requests to forget. Does nothing while another thread asks.
+    pub(crate) fn forget(&self, inodes: impl FnOnce() -> Vec<u64>) {
         let (Some(device), Ok(_turn)) = (self.device.get(), self.turn.try_lock()) else { return };
         for some in inodes().chunks(INODES_MAX) {
             // A kernel that does not know the message refuses it, and forgets when it likes.
@@ -42,7 +40,6 @@ impl Pruning {
                 return;
             }
         }
-        wait();
     }
 }
 

@@ -13,6 +13,7 @@ use crate::core::Core;
 use crate::descriptors::Charge;
 use crate::errno::errno;
 use crate::handles::{OpenedFile, Read};
+use crate::inodes::HeldNode;
 use crate::limiter::Admission;
 use crate::lists::{Listing, source_of};
 
@@ -32,19 +33,21 @@ impl Core {
             self.may_change()?;
         }
         let content = Arc::clone(inode.content()?);
-        let charge = self.charge(request)?;
+        let charge = || self.descriptors.take(request.uid());
+        let (node, held) = inode.open(charge)?;
+        let charges = (charge()?, held);
         let file = {
             let open = || {
                 let acting = self.act(request, 0)?;
                 if flags & FMODE_EXEC != 0 {
-                    inode.node.check_executable()?;
+                    node.check_executable()?;
                     // The kernel reads the program, not the user: the host opens it by its rights.
                     drop(acting);
                 }
-                inode.node.open(mode)
+                node.open(mode)
             };
             if mode.truncates() {
-                let stat = || inode.node.attributes();
+                let stat = || node.attributes();
                 self.noticing_permissions(number, stat, |stat| {
                     content.change(&self.shelf, stat, open, |_, file, before, after| {
                         self.cache().resized(file, before, after);
@@ -67,7 +70,7 @@ impl Core {
         if rule.is_sequential {
             listed(&|owner, opened| lists.read_ahead(owner, opened));
         }
-        Ok(self.keep((number, content), file, flags, rule.done_with.is_some(), charge))
+        Ok(self.keep((number, content), file, flags, rule.done_with.is_some(), charges))
     }
 
     /// Makes a handle of an open file.
@@ -77,14 +80,14 @@ impl Core {
         file: OpenFile,
         flags: i32,
         done_with: bool,
-        charge: Charge,
+        charges: (Charge, Option<Arc<HeldNode>>),
     ) -> FileHandle {
         let file = Arc::new(file);
         let source = source_of(Arc::clone(&file), self.options.interpose.as_ref());
         let append = flags & libc::O_APPEND != 0;
         let done_with = done_with.then(Default::default);
         let writing = file.mode().writes().then(|| content.writing());
-        let handle = OpenedFile { number, content, file, source, append, done_with, writing, charge };
+        let handle = OpenedFile { number, content, file, source, append, done_with, writing, charges };
         FileHandle(self.files.insert(handle))
     }
 

@@ -151,23 +151,24 @@ impl Core {
     ) -> io::Result<Attributes> {
         self.may_change()?;
         let inode = self.inodes.get(number)?;
+        let node = inode.node()?;
         let handle = handle.and_then(|handle| self.files.get(handle).ok());
         let change = || {
             let _acting = self.act(request, 0)?;
             let open = handle.as_ref().filter(|handle| handle.file.mode().writes());
             let open = open.map(|handle| handle.file.local()).transpose()?;
-            inode.node.local()?.change(changes, open)
+            node.local()?.change(changes, open)
         };
         match inode.content() {
             Ok(content) => {
-                let stat = || inode.node.attributes();
+                let stat = || node.attributes();
                 content.change(&self.shelf, stat, change, |_, file, before, after| {
                     self.cache().resized(file, before, after);
                 })?;
             }
             Err(_) => change()?,
         }
-        inode.node.attributes()
+        node.attributes()
     }
 
     pub(crate) fn sync(&self, handle: u64, data_only: bool) -> io::Result<()> {
