@@ -23,7 +23,6 @@ use crate::inodes::{Inode, Inodes};
 use crate::limiter::Limiter;
 use crate::options::Hosted;
 use crate::programs::Programs;
-use crate::pruning::Pruning;
 use crate::tiers::{self, TierThreads};
 use crate::{MountError, MountOptions};
 
@@ -32,7 +31,6 @@ pub(crate) struct Core {
     pub(crate) shelf: Arc<Shelf>,
     pub(crate) inodes: Inodes,
     pub(crate) descriptors: Arc<Descriptors>,
-    pub(crate) pruning: Pruning,
     pub(crate) files: Table<OpenedFile>,
     pub(crate) listings: Table<Listing>,
     pub(crate) programs: Programs,
@@ -78,7 +76,6 @@ impl Core {
             shelf,
             inodes,
             descriptors: Descriptors::of_process(),
-            pruning: Pruning::default(),
             files: Table::new(),
             listings: Table::new(),
             programs,
@@ -95,14 +92,6 @@ impl Core {
     /// How long the kernel may believe what it was told.
     pub(crate) fn ttl(&self) -> Duration {
         self.options.refresh
-    }
-
-    /// Has names forgotten that no program uses, when descriptors are scarce. Not under a lock of
-    /// the inodes.
-    fn prune(&self) {
-        if self.descriptors.should_prune() {
-            self.pruning.forget(|| self.inodes.numbers());
-        }
     }
 
     /// The owner that a request is charged to.
@@ -184,11 +173,10 @@ impl Core {
         &self,
         found: (&Arc<Inode>, &OsStr),
         node: Node,
-        charge: impl FnOnce() -> Charge,
+        charge: impl FnOnce() -> Option<Charge>,
     ) -> io::Result<(Arc<Inode>, Attributes)> {
         let attributes = node.attributes()?;
         let inode = self.inodes.enter(&self.shelf, found, node, &attributes, charge);
-        self.prune();
         match self.look(&inode) {
             Ok(attributes) => Ok((inode, attributes)),
             Err(error) => {

@@ -14,9 +14,7 @@
 //! D1  A user other than root holds at most as many as are free. So one user gets half of the pool,
 //!     two a third each, and a user that comes later always finds some.
 //! D2  Root is refused only when the pool and root's own part are used up.
-//! D3  From a quarter of the pool on, and again after each further sixteenth, the kernel is asked
-//!     to forget the names that no program uses. Names without a descriptor count here.
-//! D4  From there on a name that is looked up gets no descriptor.
+//! D3  From a quarter of the pool on a name that is looked up gets no descriptor.
 //!
 //! Why so: docs/decisions/0068-descriptors-by-user.md,
 //! docs/decisions/0109-names-without-descriptors.md.
@@ -34,8 +32,6 @@ const ROOT_ONE_OF: u64 = 8;
 const ROOT_MAX: u64 = 2048;
 /// Descriptors are scarce when more than one of this number of the pool is held (D3).
 const SCARCE_ONE_OF: u64 = 4;
-/// Then the kernel is asked again when one of this number more is held.
-const AGAIN_ONE_OF: u64 = 16;
 
 /// The descriptors of this process that users may hold. All mounts of a process share them.
 #[derive(Debug)]
@@ -52,12 +48,8 @@ struct State {
     by_user: HashMap<u32, Held>,
     /// The sum over all users.
     held: u64,
-    /// Names without a descriptor.
-    names: u64,
     /// Refusals so far.
     refused: u64,
-    /// The kernel is asked when more are held, or named.
-    ask_above: u64,
 }
 
 impl State {
@@ -78,8 +70,7 @@ struct Held {
 #[derive(Debug)]
 pub(crate) struct Charge {
     descriptors: Arc<Descriptors>,
-    /// None for a name that has no descriptor.
-    uid: Option<u32>,
+    uid: u32,
 }
 
 impl Descriptors {
@@ -94,8 +85,7 @@ impl Descriptors {
         let own = (limit / OWN_ONE_OF).min(OWN_MAX);
         let for_root = (limit / ROOT_ONE_OF).min(ROOT_MAX);
         let pool = limit - own - for_root;
-        let state = Mutex::new(State { ask_above: pool / SCARCE_ONE_OF, ..State::default() });
-        Arc::new(Self { pool, for_root, state })
+        Arc::new(Self { pool, for_root, state: Mutex::default() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -110,7 +100,7 @@ impl Descriptors {
         let user = by_user.entry(uid).or_default();
         if self.fits(uid, user.count, *held) {
             state.count(uid);
-            return Ok(Charge { descriptors: Arc::clone(self), uid: Some(uid) });
+            return Ok(Charge { descriptors: Arc::clone(self), uid });
         }
         *refused += 1;
         let (count, is_logged) = (user.count, std::mem::replace(&mut user.is_logged, true));
@@ -130,16 +120,15 @@ impl Descriptors {
         Err(io::Error::from_raw_os_error(libc::ENFILE))
     }
 
-    /// One for a name that was looked up, or none (D4).
-    pub(crate) fn take_for_name(self: &Arc<Self>, uid: u32) -> Charge {
+    /// One for a name that was looked up, if that is to have one (D3).
+    pub(crate) fn take_for_name(self: &Arc<Self>, uid: u32) -> Option<Charge> {
         let mut state = self.state();
         let own = state.by_user.get(&uid).map_or(0, |user| user.count);
-        let uid = (!self.are_scarce(&state) && self.fits(uid, own, state.held)).then_some(uid);
-        match uid {
-            Some(uid) => state.count(uid),
-            None => state.names += 1,
-        }
-        Charge { descriptors: Arc::clone(self), uid }
+        let takes = !self.are_scarce(&state) && self.fits(uid, own, state.held);
+        takes.then(|| {
+            state.count(uid);
+            Charge { descriptors: Arc::clone(self), uid }
+        })
     }
 
     /// Whether user `uid`, which holds `own` of all that are `held`, may hold one more (D1, D2).
@@ -155,17 +144,6 @@ impl Descriptors {
         state.held > self.pool / SCARCE_ONE_OF
     }
 
-    /// Whether to ask the kernel now to forget names (D3).
-    pub(crate) fn should_prune(&self) -> bool {
-        let mut state = self.state();
-        let known = state.held + state.names;
-        let is_due = known > state.ask_above;
-        if is_due {
-            state.ask_above = known + self.pool / AGAIN_ONE_OF;
-        }
-        is_due
-    }
-
     /// Descriptors that users hold, and refusals so far.
     pub(crate) fn counts(&self) -> (u64, u64) {
         let state = self.state();
@@ -173,28 +151,14 @@ impl Descriptors {
     }
 }
 
-impl Charge {
-    pub(crate) fn is_descriptor(&self) -> bool {
-        self.uid.is_some()
-    }
-}
-
 impl Drop for Charge {
     fn drop(&mut self) {
         let mut state = self.descriptors.state();
-        match self.uid {
-            Some(_) => state.held -= 1,
-            None => state.names -= 1,
-        }
-        let pool = self.descriptors.pool;
-        let next = (state.held + state.names + pool / AGAIN_ONE_OF).max(pool / SCARCE_ONE_OF);
-        state.ask_above = state.ask_above.min(next);
-        if let Some(uid) = self.uid
-            && let Some(user) = state.by_user.get_mut(&uid)
-        {
+        state.held -= 1;
+        if let Some(user) = state.by_user.get_mut(&self.uid) {
             user.count -= 1;
             if user.count == 0 {
-                state.by_user.remove(&uid);
+                state.by_user.remove(&self.uid);
             }
         }
     }
@@ -230,21 +194,11 @@ mod tests {
     }
 
     #[test]
-    fn names_are_forgotten_from_a_quarter_on_and_again_after_each_sixteenth() {
+    fn names_have_descriptors_up_to_a_quarter() {
         let descriptors = Descriptors::with_limit(1024);
-        let mut held = Vec::new();
-        let mut take = |count: usize| {
-            held.extend((0..count).map(|_| descriptors.take(0).unwrap()));
-            descriptors.should_prune()
-        };
-        assert_eq!([160, 1, 39, 1, 1].map(&mut take), [false, true, false, false, true], "D3");
-        assert_eq!(held.len(), 202);
-        held.truncate(180);
-        assert!(!descriptors.should_prune());
-        held.extend((0..41).map(|_| descriptors.take(0).unwrap()));
-        assert!(descriptors.should_prune(), "a sixteenth more than there were left");
-        held.clear();
-        assert_eq!(descriptors.state().ask_above, 160);
+        let names: Vec<_> = std::iter::from_fn(|| descriptors.take_for_name(7)).collect();
+        assert_eq!(names.len(), 161, "D3");
+        assert!(descriptors.take(7).is_ok(), "a file can be opened");
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub(crate) struct Listing {
     /// None without a descriptor: then each look opens the directory anew.
     pub(crate) entries: Option<Mutex<Entries>>,
     #[expect(dead_code, reason = "its end is what counts")]
-    pub(crate) charge: Charge,
+    pub(crate) charge: Option<Charge>,
 }
 
 impl Listing {

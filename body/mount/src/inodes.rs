@@ -206,7 +206,7 @@ impl Inodes {
         (directory, name): (&Arc<Inode>, &OsStr),
         node: Node,
         attributes: &Attributes,
-        charge: impl FnOnce() -> Charge,
+        charge: impl FnOnce() -> Option<Charge>,
     ) -> Arc<Inode> {
         let key = FileKey::from(attributes);
         let mut keys = self.keys();
@@ -221,8 +221,9 @@ impl Inodes {
             }
             return Arc::clone(inode);
         }
-        let charge = node.local().is_ok().then(charge);
-        let is_held = charge.as_ref().is_none_or(Charge::is_descriptor);
+        let has_descriptor = node.local().is_ok();
+        let charge = if has_descriptor { charge() } else { None };
+        let is_held = !has_descriptor || charge.is_some();
         let number = self.number(&mut keys, attributes, !table.contains_key(&attributes.inode));
         let is_regular = attributes.kind == Kind::Regular;
         let content = is_regular.then(|| content_of(&mut keys, shelf, key));
@@ -283,12 +284,6 @@ impl Inodes {
         }
         let number = *self.keys().numbers.get(&(file.device, file.inode))?;
         self.get(number).ok()
-    }
-
-    /// The numbers of all live inodes but the root.
-    pub(crate) fn numbers(&self) -> Vec<u64> {
-        let table = self.table.read().expect("the table is in order");
-        table.keys().copied().filter(|&number| number != ROOT).collect()
     }
 
     /// Live regular files.

@@ -25,7 +25,7 @@
 //! | which version of a file is cached | `content` |
 //! | writes beside mappings | `pages`, `dropping` |
 //! | inodes the kernel knows, open files | `inodes`, `handles` |
-//! | descriptors by user, and names that the kernel shall forget | `descriptors`, `pruning` |
+//! | descriptors by user | `descriptors` |
 //! | the owner that is charged | `owners` |
 //! | what is known of the programs together | `programs` |
 //! | owners that end or lose control, and children that begin without | `lifecycle`, `descent` |
@@ -73,7 +73,6 @@ mod options;
 mod owners;
 mod pages;
 mod programs;
-mod pruning;
 mod reading;
 mod reaper;
 mod runs;

@@ -1,7 +1,7 @@
 //! Mounting, and what can be asked of a mount while it is served.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -77,7 +77,6 @@ impl Mount {
         let session = open_session(Served(Arc::clone(&self.core)), &mountpoint, options).map_err(failed)?;
         // There is no other session of this core.
         let _ = self.core.shelf.notifier.set(session.notifier());
-        self.core.pruning.begin(session.as_fd().try_clone_to_owned().map_err(failed)?);
         let page_dropper = self.core.page_dropper.start(session.notifier()).map_err(failed)?;
         self.core.tier_threads.start(&self.core.shelf).map_err(failed)?;
         let thread = std::thread::Builder::new().name("pantler-mount".into());

@@ -1,6 +1,5 @@
 //! Names: looking up, creating, linking, renaming, removing and listing.
 
-use std::cell::Cell;
 use std::ffi::OsStr;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -68,11 +67,11 @@ impl Core {
         // else.
         // First, because what is made cannot be unmade for want of a descriptor.
         let charge = || self.descriptors.take(request.uid());
-        let (of_file, of_inode) = (charge()?, Cell::new(Some(charge()?)));
-        let paid = || of_inode.take().expect("an inode that has a descriptor needs no second");
+        let (of_file, mut of_inode) = (charge()?, Some(charge()?));
         let (node, file) = create()?;
-        let (inode, attributes) = self.enter((&parent, name), node, paid)?;
-        let charges = (of_file, inode.open(|| Ok(paid()))?.1);
+        let (inode, attributes) = self.enter((&parent, name), node, || of_inode.take())?;
+        let paid = || Ok(of_inode.take().expect("an inode that has a descriptor needs no second"));
+        let charges = (of_file, inode.open(paid)?.1);
         let handle = self.keep((inode.number, Arc::clone(inode.content()?)), file, flags, false, charges);
         Ok(((inode, attributes), handle))
     }
@@ -150,7 +149,7 @@ impl Core {
             node.entries()?
         };
         let charge = self.descriptors.take_for_name(request.uid());
-        let entries = charge.is_descriptor().then(|| Mutex::new(entries));
+        let entries = charge.is_some().then(|| Mutex::new(entries));
         Ok(FileHandle(self.listings.insert(Listing { directory, entries, charge })))
     }
 
