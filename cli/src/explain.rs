@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use pantler_control::client::{open_to_name, unexpected};
 use pantler_control::wire::{Answer, Request};
-use pantler_control::{BodyKind, FileExplanation};
+use pantler_control::{BodyKind, FileExplanation, Size};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,6 +17,7 @@ use crate::output;
 pub const DECISIONS_KEPT: u32 = 1024;
 /// The last decisions in the text; `--json` has all.
 const DECISIONS_SHOWN: usize = 10;
+const OWNERS_SHOWN: usize = 10;
 
 #[derive(Debug, Args)]
 pub struct Explain {
@@ -58,17 +59,20 @@ pub fn explain(arguments: &Explain) -> Result<()> {
 /// decisions.
 fn sentences(story: &FileExplanation) -> String {
     let mut text = format!(
-        "{} on {}: {} of {} blocks of {} bytes cached\n  priority {}, policy {}\n",
+        "{} on {}: {} of {} blocks of {} cached\n  priority {}, policy {}\n",
         story.path.display(),
         story.body.name,
         story.cached_blocks,
         story.blocks,
-        story.body.block_bytes,
+        Size::new(story.body.block_bytes.into()).rounded(),
         story.priority,
         story.policy
     );
-    for (owner, blocks) in &story.owners {
+    for (owner, blocks) in story.owners.iter().take(OWNERS_SHOWN) {
         let _ = writeln!(text, "  {blocks} blocks of {owner}");
+    }
+    if story.owners.len() > OWNERS_SHOWN {
+        let _ = writeln!(text, "  and {} more owners", story.owners.len() - OWNERS_SHOWN);
     }
     if story.decisions.is_empty() {
         text.push_str("  no decision about it is remembered\n");
@@ -125,13 +129,13 @@ mod tests {
             path: "/data/file".into(),
             blocks: 5000,
             cached_blocks: 900,
-            owners: [("job".to_owned(), 900)].into(),
+            owners: (0..500).map(|number| (format!("job {number:03}"), 900)).collect(),
             priority: 0,
             policy: PolicyName::Mru,
             decisions: (0..4000).map(decision).collect(),
         };
         let page = sentences(&story);
-        assert!(page.lines().count() <= 20, "{page}");
+        assert!(page.lines().count() <= 30 && page.contains("\n  and 490 more owners\n"), "{page}");
         for line in
             ["  3000 decisions by replaced\n  1000 decisions by overruled\n", "the last 10 of 4000", "#3999 "]
         {

@@ -226,7 +226,11 @@ fn end_requests(point: &Path, connection: std::io::Result<Connection>, limit: Du
     let connection = match connection {
         Ok(connection) => connection,
         Err(error) => {
-            tracing::info!(%error, "requests under way are not looked at");
+            tracing::warn!(
+                %error,
+                "requests under way cannot be looked at, and programs that wait for one stay; \
+                 mount fusectl at /sys/fs/fuse/connections"
+            );
             return Ok(());
         }
     };

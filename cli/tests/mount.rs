@@ -23,7 +23,7 @@ fn a_mount_lives_in_the_background_until_it_is_unmounted() {
     let stat = place.ok(&["stat", "--json"]);
     assert_eq!(stat.lines().count(), 1);
     assert_eq!(number(&stat, "read_bytes"), 300_000);
-    assert!(place.ok(&["explain", &place.file()]).contains("blocks of 65536 bytes cached"));
+    assert!(place.ok(&["explain", &place.file()]).contains("blocks of 64 KiB cached"));
     place.umount();
     assert_eq!(place.sockets(), 0, "a socket stays");
     // Once more is an error, not a surprise.

@@ -259,9 +259,9 @@ fn tier_error(error: TierError) -> MountError {
     match error {
         TierError::Invalid(text) => MountError::Option(text),
         TierError::Space { path, bytes, free } => {
-            let (path, typed) = (path.display(), Size::new(bytes));
+            let (path, typed, free) = (path.display(), Size::new(bytes), Size::new(free).rounded());
             MountError::Option(format!(
-                "tier {path} of {typed}: the file system has {free} bytes free; make it smaller"
+                "tier {path} of {typed}: the file system has {free} free; make it smaller"
             ))
         }
         error => MountError::Tier(error),

@@ -57,8 +57,8 @@ impl Server {
         let refuse = |text: String| Err(TierError::Invalid(text));
         if options.memory_bytes < MEMORY_BYTES_MIN {
             return refuse(format!(
-                "--memory {} bytes: expected at least {} MiB",
-                options.memory_bytes,
+                "--memory {} KiB: expected at least {} MiB",
+                options.memory_bytes >> 10,
                 MEMORY_BYTES_MIN >> 20
             ));
         }
@@ -66,8 +66,9 @@ impl Server {
         let memory = info.totalram.saturating_mul(info.mem_unit.into());
         if options.memory_bytes > memory {
             return refuse(format!(
-                "memory {} bytes: expected at most the {memory} bytes of this machine",
-                options.memory_bytes
+                "memory {} MiB: expected at most the {} MiB of this machine",
+                options.memory_bytes >> 20,
+                memory >> 20
             ));
         }
         if options.clients_max == 0 || options.clients_max > 65_536 {

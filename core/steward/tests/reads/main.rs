@@ -155,8 +155,9 @@ fn nothing_reads_more_than_without_pantler() {
             let policy = match hint {
                 Hint::None => None,
                 Hint::Right if pattern.mru => Some(PolicyName::Mru),
-                Hint::Wrong if !pattern.mru => Some(PolicyName::Mru),
-                _ => continue,
+                Hint::Right => Some(PolicyName::Lru),
+                Hint::Wrong if pattern.mru => Some(PolicyName::Lru),
+                Hint::Wrong => Some(PolicyName::Mru),
             };
             let bytes = through(&pattern, policy);
             let bar = if hint == Hint::Wrong { none } else { none.min(least).min(linux) };

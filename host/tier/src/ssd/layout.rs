@@ -29,13 +29,15 @@ impl Layout {
         let slots = left / (slot_bytes + HEADER_BYTES as u64);
         if slots > SLOTS_MAX {
             return Err(TierError::Invalid(format!(
-                "tier of {bytes} bytes: {slots} blocks, expected at most {SLOTS_MAX}; make it smaller, or blocks larger"
+                "tier of {} MiB: {slots} blocks, expected at most {SLOTS_MAX}; make it smaller, or blocks larger",
+                bytes >> 20
             )));
         }
         if slots == 0 {
             let least = 2 * SUPER_BYTES + slot_bytes + HEADER_BYTES as u64;
             return Err(TierError::Invalid(format!(
-                "tier of {bytes} bytes: expected at least {}K",
+                "tier of {}K: expected at least {}K",
+                bytes / 1024,
                 least.div_ceil(1024)
             )));
         }
