@@ -26,7 +26,6 @@ use crate::{CacheError, Options};
 mod fetch;
 mod holes;
 mod prefetch;
-mod retrieve;
 mod tiers;
 mod write;
 
