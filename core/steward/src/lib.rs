@@ -61,7 +61,6 @@ mod lookahead;
 mod manager;
 mod marks;
 mod options;
-mod order;
 mod owners;
 mod placeholders;
 pub mod placement;
