@@ -1,8 +1,8 @@
 //! The state machine: events in, decisions out.
 //!
 //! References are here. `waiting` has what happens to blocks without a reference, `outside`
-//! what bodies and others do to blocks, `frames` what all of it comes to: blocks that come, change
-//! hands, and go. `below` has what lower tiers add to that.
+//! what bodies and others do to blocks, `allocation` what all of it comes to: blocks that come,
+//! change hands, and go. `below` has what lower tiers add to that.
 //!
 //! S1  Every entry is on exactly one of `weighing` (the list `G`) and `waiting`, as its room says.
 //! S2  An entry in the weighing room is on its manager's list if a manager keeps it, and on none
@@ -31,7 +31,6 @@ use crate::tiers::Tiers;
 use crate::{Access, Action, Block, Frame, Lookahead, Options, OptionsError, OwnerId, Why};
 
 mod below;
-mod frames;
 mod outside;
 mod waiting;
 
@@ -76,7 +75,7 @@ pub struct Steward {
     pub(crate) shadow: Option<Box<Shadow>>,
     recent_drops: RecentDrops,
     /// Lower tiers, where there are some.
-    tiers: Option<Box<Tiers>>,
+    pub(crate) tiers: Option<Box<Tiers>>,
     /// Waiting room and frames as they were at first. Shares of shares would lose the waiting
     /// room on the way.
     waiting_share: (u32, u32),
@@ -126,6 +125,7 @@ impl Steward {
     }
 
     /// The next thing to do, oldest first. Poll after every event until there is none.
+    #[inline]
     pub fn poll(&mut self) -> Option<Action> {
         match self.tiers {
             None => self.actions.pop_front(),

@@ -17,6 +17,7 @@ impl Steward {
     }
 
     /// Frames that the waiting room has now, and the weighing room may not use.
+    #[inline]
     pub fn waiting_max(&self) -> u32 {
         if !self.options.lookahead.has_waiting_room() {
             return self.options.waiting;

@@ -189,7 +189,12 @@ impl Steward {
 
     /// A block leaves its frame, with its bytes if the body `has` them. Says what goes down: where
     /// to is decided when the body asks, after all that the same reference moves.
-    pub(super) fn leave(&mut self, frame: Handle, has: bool) -> Option<Kept> {
+    #[inline]
+    pub(crate) fn leave(&mut self, frame: Handle, has: bool) -> Option<Kept> {
+        if self.tiers.is_none() { None } else { self.leave_for_tiers(frame, has) }
+    }
+
+    fn leave_for_tiers(&mut self, frame: Handle, has: bool) -> Option<Kept> {
         let owner = self.tiers.as_ref()?.owner_of(frame);
         let entry = &self.entries[frame];
         let (block, has_come) = (entry.block, has && !entry.arriving);

@@ -183,7 +183,8 @@ impl Steward {
     }
 
     /// Remembers the owner of a block, in case its drop is refused.
-    pub(super) fn remember(&mut self, frame: Handle) {
+    #[inline]
+    pub(crate) fn remember(&mut self, frame: Handle) {
         let entry = &self.entries[frame];
         let former = match self.owners.alive(entry.owner) {
             Some(record) => record.id.map_or(Former::Common, Former::Owner),

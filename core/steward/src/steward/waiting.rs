@@ -32,7 +32,7 @@ impl Steward {
         self.waiting.push_back(&mut self.links, frame);
     }
 
-    pub(super) fn stop_waiting(&mut self, frame: Handle) {
+    pub(crate) fn stop_waiting(&mut self, frame: Handle) {
         self.waiting.remove(&mut self.links, frame);
         if let Some(positions) = &mut self.positions {
             positions.remove(frame);
