@@ -158,6 +158,28 @@ fn documents_that_are_named_are_here_and_decisions_are_named() {
     assert_eq!(documents("see a/B.md, (c.md) and D.md.").collect::<Vec<_>>(), ["a/B.md", "c.md", "D.md"]);
 }
 
+/// Most files that one read passes.
+const WALK_MAX: usize = 21;
+
+#[test]
+fn the_walk_of_a_read_is_as_architecture_says() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the overview is here");
+    let section = text.split("## One read").nth(1).and_then(|rest| rest.split("\n## ").next());
+    let lines = section.expect("the overview has the walk").lines();
+    let steps: Vec<&str> = lines.filter(|line| line.starts_with(|c: char| c.is_ascii_digit())).collect();
+    assert!((1..=WALK_MAX).contains(&steps.len()), "{} files", steps.len());
+    for step in steps {
+        let names = step.split_once(": ").expect("a step says what happens").0;
+        let mut names = names.split('`').skip(1).step_by(2);
+        let path = names.next().expect("a step names a file");
+        let code = fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+        for name in names {
+            let has = ["(", "<"].iter().any(|end| code.contains(&format!("fn {name}{end}")));
+            assert!(has, "{path} has no function {name}");
+        }
+    }
+}
+
 /// Rows of ARCHITECTURE.md, highest first: a crate may use the rows below its own.
 const ROWS: &[&[&str]] = &[
     &["cli"],
