@@ -306,6 +306,25 @@ fn a_read_that_is_told_in_pieces_is_a_mistake_for_each_file() {
     assert_eq!(whole.mistakes, 0);
 }
 
+/// The smaller its pieces, the more of a long read: each is told of to the end of the read, of which
+/// MRU has given up all but the last page. Epochs lost control so in the first one,
+/// before any file was read again (docs/decisions/0110-mistakes-are-pieces-of-reads.md).
+#[test]
+fn long_reads_in_small_pieces_are_mostly_mistakes() {
+    for (piece, percent) in [(32, 0..=0), (16, 31..=33), (4, 76..=79), (3, 81..=84), (1, 93..=94)] {
+        let told = |file| {
+            (0..32)
+                .step_by(piece)
+                .flat_map(move |first| (first..32).map(move |index| block(SMALL + file, index)))
+        };
+        let program = Program::new("", (0..500).flat_map(told).collect()).mru(0);
+        let judged = judge(&program, Company::Nobody, Allocation::LruSp, Revocation::NEVER);
+        let share = 100 * judged.mistakes / judged.overrules;
+        println!("in pieces of {piece} pages {share} % of {} overrules", judged.overrules);
+        assert!(percent.contains(&share), "{share} %");
+    }
+}
+
 /// A cache of which the shadow follows a quarter of the blocks.
 const LARGE: u32 = 16_384;
 
