@@ -16,7 +16,7 @@
 //! follows from.
 //!
 //! R1  A tag in `fetches` waits in `ordered`, and conversely: demands leave when they come.
-//! R2  A demand in `departures` has a thread that will [ask](Scheduler::may_go) for it.
+//! R2  A demand in `departures` has a thread that will [ask](Scheduler::take_turn) for it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -239,7 +239,7 @@ impl Scheduler {
     }
 
     /// A reader waits for blocks from now on, until [it is over](Self::demanded), and reads them
-    /// once they [may go](Self::may_go).
+    /// once they [take their turn](Self::take_turn).
     ///
     /// The first is at `offset` of its file. Of a file on no list it is as if the device stood
     /// there already.
@@ -258,9 +258,9 @@ impl Scheduler {
         }
     }
 
-    /// Whether everything that goes before that demand has been taken. Asked until it is so, and
-    /// then no more.
-    pub(crate) fn may_go(&mut self, ticket: u64) -> bool {
+    /// Lets that demand go if everything that goes before it has been taken, and says whether it
+    /// went. Called until it has.
+    pub(crate) fn take_turn(&mut self, ticket: u64) -> bool {
         for (at, departure) in self.departures.iter().enumerate() {
             match departure {
                 Departure::Run(_) => return false,
@@ -407,9 +407,9 @@ mod tests {
             scheduler.submit(fetch(Why::Lookahead, 5));
             scheduler.demand(OwnerId(2), wanted(Why::Demand, 77), 3, 0);
             // Without scheduling what came before it goes before it.
-            assert_eq!(scheduler.may_go(77), !begins);
+            assert_eq!(scheduler.take_turn(77), !begins);
             assert_eq!(scheduler.next().is_some(), begins);
-            assert!(!begins || scheduler.may_go(77));
+            assert!(!begins || scheduler.take_turn(77));
             scheduler.demanded(77);
             assert_eq!(scheduler.next().is_some(), !begins);
         }
@@ -427,19 +427,19 @@ mod tests {
         let demand = |ticket| Wanted { ticket, ..wanted(Why::Demand, ticket) };
         for ticket in 100..116 {
             scheduler.demand(OwnerId(2), demand(ticket), 1, 0);
-            assert!(scheduler.may_go(ticket) && (ticket == 115 || scheduler.next().is_none()), "{ticket}");
+            assert!(scheduler.take_turn(ticket) && (ticket == 115 || scheduler.next().is_none()), "{ticket}");
             scheduler.demanded(ticket);
         }
         // A turn of them was enough: the batch goes before the next, up to what is awaited.
         scheduler.demand(OwnerId(2), demand(116), 1, 0);
         for index in [3, 9] {
-            assert!(!scheduler.may_go(116), "before {index}");
+            assert!(!scheduler.take_turn(116), "before {index}");
             let run = scheduler.next().expect("its turn");
             assert_eq!(indices(&run), [index]);
             scheduler.completed(&run);
             scheduler.validate();
         }
-        assert!(scheduler.may_go(116));
+        assert!(scheduler.take_turn(116));
         scheduler.demanded(116);
     }
 
@@ -451,7 +451,7 @@ mod tests {
         }
         scheduler.demand(OwnerId(2), wanted(Why::Demand, 77), 1, 0);
         assert_eq!(scheduler.abandon().len(), 3);
-        assert!(scheduler.may_go(77) && scheduler.waiting() == 0);
+        assert!(scheduler.take_turn(77) && scheduler.waiting() == 0);
         scheduler.demanded(77);
         assert_eq!(scheduler.on_their_way(), 0);
         scheduler.validate();

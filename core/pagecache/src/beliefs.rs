@@ -239,7 +239,7 @@ impl Beliefs {
 
     /// The kernel brought a block in for the run.
     pub(crate) fn added(&mut self, file: u32, index: u64, time_ns: u64) {
-        if self.overtook(file, index) {
+        if self.note_arrival(file, index) {
             return;
         }
         // What was believed ended without an event, or it could not have been added.
@@ -360,8 +360,9 @@ impl Beliefs {
         }
     }
 
-    /// Whether the program itself has just brought in what a list wanted. Then it has arrived.
-    fn overtook(&mut self, file: u32, index: u64) -> bool {
+    /// What the program itself has just brought in has arrived, if a list wanted it. Says whether
+    /// one did.
+    fn note_arrival(&mut self, file: u32, index: u64) -> bool {
         let block = self.block(file, index);
         let is_foretold = self.ledger.belief(file, index) == Belief::Ours && self.is_arriving(block);
         if is_foretold {

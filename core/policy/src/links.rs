@@ -348,7 +348,7 @@ impl List {
         debug_assert!(!links.stamped && handle != place, "K3: a move is no reference");
         self.remove(links, handle);
         let prev = links.links[place as usize].prev;
-        self.settle(links, handle, Link { prev, next: place });
+        self.relink(links, handle, Link { prev, next: place });
         self.len += 1;
     }
 
@@ -362,11 +362,11 @@ impl List {
             neighbour if neighbour == b => a,
             neighbour => neighbour,
         };
-        self.settle(links, a, Link { prev: redirect(link_b.prev), next: redirect(link_b.next) });
-        self.settle(links, b, Link { prev: redirect(link_a.prev), next: redirect(link_a.next) });
+        self.relink(links, a, Link { prev: redirect(link_b.prev), next: redirect(link_b.next) });
+        self.relink(links, b, Link { prev: redirect(link_a.prev), next: redirect(link_a.next) });
     }
 
-    fn settle(&mut self, links: &mut Links, handle: Handle, link: Link) {
+    fn relink(&mut self, links: &mut Links, handle: Handle, link: Link) {
         links.links[handle as usize] = link;
         match link.prev {
             NONE => self.head = handle,

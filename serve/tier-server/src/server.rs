@@ -158,7 +158,7 @@ impl Server {
                 self.dirty.push_back(number);
             }
         }
-        self.settle_dirty();
+        self.rearm_dirty();
         Ok(())
     }
 
@@ -171,13 +171,13 @@ impl Server {
     }
 
     /// Writes what was answered.
-    fn settle_dirty(&mut self) {
+    fn rearm_dirty(&mut self) {
         self.round_bytes = 0;
         while let Some(number) = self.dirty.pop_front() {
             if let Some(Some(connection)) = self.connections.get_mut(number) {
                 self.shared.looked = 0;
                 connection.advance(&mut self.shared);
-                self.settle(number);
+                self.rearm(number);
             }
         }
         self.bound_connections();
@@ -215,7 +215,7 @@ impl Server {
     fn cut(&mut self, number: usize) {
         if let Some(Some(connection)) = self.connections.get_mut(number) {
             connection.cut();
-            self.settle(number);
+            self.rearm(number);
         }
     }
 
@@ -277,12 +277,12 @@ impl Server {
         // Answers are written when all clients that asked were heard: a client of many connections
         // wakes once for all of them.
         if self.round_bytes > ROUND_BYTES_MAX {
-            self.settle_dirty();
+            self.rearm_dirty();
         }
     }
 
     /// What is to be waited for, or the end of a connection.
-    fn settle(&mut self, number: usize) {
+    fn rearm(&mut self, number: usize) {
         let Some(Some(connection)) = self.connections.get_mut(number) else { return };
         if connection.rests() && !self.next_turn.contains(&number) {
             self.next_turn.push(number);

@@ -148,7 +148,7 @@ impl Cache {
 
     /// Demands wait for what departs before them, at most as long as a prefetch that has begun (Q).
     fn await_departure(&self, mut frames: MutexGuard<'_, Frames>, ticket: u64) {
-        while !frames.scheduler.may_go(ticket) {
+        while !frames.scheduler.take_turn(ticket) {
             self.prefetches.notify_all();
             frames = self.sleep(frames);
         }

@@ -252,7 +252,7 @@ pub fn play(scene: &Scene, configuration: Configuration, frames: u64, model: Dis
     let order = if configuration.scheduling { Order::Position } else { Order::Arrival };
     let cache = Arc::new(Cache::new(options(configuration, order, frames)).unwrap());
     let mut layout = scene.layout.clone();
-    layout.settle(1, model.blocks(), 1);
+    layout.spread(1, model.blocks(), 1);
     let count = scene.programs.len();
     let state = State {
         now_ns: 0,

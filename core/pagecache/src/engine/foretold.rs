@@ -86,7 +86,7 @@ impl Foretold {
         match cached {
             Some(0) => tasks.push(Decision::ReadAhead { span, rule: Rule::Listed }),
             Some(cached) if cached >= span.blocks => refuse(beliefs, span, |steward, block| {
-                steward.needless(block);
+                steward.cancel_needless(block);
             }),
             Some(_) => ask_halves(tasks, span, Rule::Listed),
             None => refuse(beliefs, span, Steward::failed),

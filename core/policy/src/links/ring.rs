@@ -110,7 +110,7 @@ impl Ring {
 
     /// Handles that a sweep kept lie somewhere between the front and `at`: brings them together
     /// before `at`.
-    fn settle(&mut self, links: &mut Links, at: u32) {
+    fn close_gap(&mut self, links: &mut Links, at: u32) {
         let (mut from, mut to) = (at, at);
         while from != self.front {
             from = from.wrapping_sub(1);
@@ -176,13 +176,13 @@ impl Queue for Ring {
                 Some(Verdict::Take) => {
                     links.links[handle as usize] = UNLINKED;
                     if kept {
-                        self.settle(links, at);
+                        self.close_gap(links, at);
                     }
                     return Some(handle);
                 }
                 Some(_) => {
                     if self.is_full() {
-                        self.settle(links, at);
+                        self.close_gap(links, at);
                     }
                     self.put(links, self.back, handle);
                     self.back = self.back.wrapping_add(1);
@@ -191,7 +191,7 @@ impl Queue for Ring {
             }
         }
         if kept {
-            self.settle(links, at);
+            self.close_gap(links, at);
         }
         None
     }

@@ -122,7 +122,7 @@ impl Steward {
     /// whether it was in flight; else nothing changes.
     ///
     /// As after [`failed`](Self::failed) the list takes it for no hole for a while.
-    pub fn needless(&mut self, block: Block) -> bool {
+    pub fn cancel_needless(&mut self, block: Block) -> bool {
         let Some(frame) = self.entries.find(block) else { return false };
         let mut lists = self.lists.iter_mut().filter(|list| list.in_flight.contains(&block));
         let Some(list) = lists.next() else { return false };

@@ -62,7 +62,7 @@ struct Issued {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Queued {
     class: usize,
     owner: OwnerId,
     key: Key,
@@ -92,7 +92,7 @@ pub struct Scheduler {
     options: SchedulerOptions,
     /// Demand, list, lookahead.
     classes: [Class; 3],
-    places: BTreeMap<u64, Place>,
+    places: BTreeMap<u64, Queued>,
     /// Each run in flight.
     issued: BTreeMap<u64, Issued>,
     /// When the last one came back.
@@ -205,7 +205,7 @@ impl Scheduler {
 
     /// Q6: `owner` waits for the request from now on. Says whether it had not gone out yet.
     pub fn hurry(&mut self, tag: u64, owner: OwnerId) -> bool {
-        let Some(&Place { class, owner: former, key }) = self.places.get(&tag) else { return false };
+        let Some(&Queued { class, owner: former, key }) = self.places.get(&tag) else { return false };
         match class {
             LIST => {
                 self.awaited.insert(tag);
@@ -223,7 +223,7 @@ impl Scheduler {
 
     /// The request is not wanted any more: it does not go out. `None` when it has.
     pub fn cancel(&mut self, tag: u64) -> Option<Request> {
-        let Place { class, owner, key } = self.places.remove(&tag)?;
+        let Queued { class, owner, key } = self.places.remove(&tag)?;
         let turn = self.turn();
         let request = self.classes[class].remove(owner, key, turn);
         self.awaited.remove(&tag);
@@ -304,7 +304,7 @@ impl Scheduler {
     }
 
     fn place(&mut self, class: usize, owner: OwnerId, key: Key, request: Request) {
-        self.places.insert(request.tag, Place { class, owner, key });
+        self.places.insert(request.tag, Queued { class, owner, key });
         let turn = self.turn();
         self.classes[class].insert(owner, key, request, turn);
     }

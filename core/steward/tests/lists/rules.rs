@@ -260,8 +260,8 @@ fn what_somebody_else_keeps_in_memory_takes_no_frame_and_moves_the_cursor() {
     // Late for its own fetch.
     assert!(matches!(steward.observed(A, block(0)), Access::Arriving(_)));
     for index in 0..4 {
-        assert!(steward.needless(block(index)), "{index} is on its way");
-        assert!(!steward.needless(block(index)), "once");
+        assert!(steward.cancel_needless(block(index)), "{index} is on its way");
+        assert!(!steward.cancel_needless(block(index)), "once");
     }
     assert_eq!((steward.used(), steward.prefetched().prefetched, steward.prefetched().failed), (0, 0, 0));
     assert_eq!(listed(&actions(&mut steward)), [], "what was found there is no hole");
@@ -272,7 +272,7 @@ fn what_somebody_else_keeps_in_memory_takes_no_frame_and_moves_the_cursor() {
     assert_eq!(listed(&actions(&mut steward)), [4, 5, 6, 7], "the list goes on");
     assert_eq!(steward.list(A).expect("a list").done, 4);
     steward.fetched(block(4));
-    assert!(!steward.needless(block(4)), "it has arrived");
+    assert!(!steward.cancel_needless(block(4)), "it has arrived");
     // A reference to what is cached here is as ever.
     assert!(matches!(steward.observed(A, block(4)), Access::Hit(_)));
     assert_eq!((steward.prefetched().used, steward.totals().references), (1, 2));

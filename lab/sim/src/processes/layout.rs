@@ -60,7 +60,7 @@ impl Layout {
 
     /// Puts all files on `disks` disks of `disk_blocks` blocks: each process has its files on one,
     /// the processes in turns. What does not fit makes the disks larger.
-    pub fn settle(&mut self, disks: usize, disk_blocks: u64, seed: u64) {
+    pub fn spread(&mut self, disks: usize, disk_blocks: u64, seed: u64) {
         for disk in 0..disks.max(1) {
             let here: Vec<usize> = (0..self.folders.len())
                 .filter(|&folder| self.folders[folder] % disks.max(1) == disk)
@@ -125,7 +125,7 @@ mod tests {
         let mut layout = Layout::default();
         let folders = [layout.folder(0), layout.folder(1), layout.folder(0)];
         let files: Vec<FileId> = (0..30).map(|at| layout.file(folders[at % 3], 1 + at as u64 % 4)).collect();
-        layout.settle(2, 1000, 7);
+        layout.spread(2, 1000, 7);
         let mut taken = Vec::new();
         for &file in &files {
             for index in 0..layout.blocks(file) {

@@ -182,7 +182,7 @@ impl<'a> Machine<'a> {
         })?;
         let mut layout = scene.layout.clone();
         let blocks = options.disks.iter().map(DiskModel::blocks).min().unwrap_or(0);
-        layout.settle(options.disks.len(), blocks, options.seed);
+        layout.spread(options.disks.len(), blocks, options.seed);
         let station = |model: &DiskModel| Station {
             scheduler: Scheduler::new(scheduler),
             disk: Disk::new(*model),
