@@ -79,9 +79,8 @@ fn left_after(backup: &str, name: &str) -> Option<u64> {
     let group = Group::new(name)?;
     group.run(&format!("cat {} > /dev/null", service.display()), folder.path());
     assert_eq!(resident(&service), 100, "the service has read its file");
-    let archive = folder.path().join("data.tar");
-    group.run(&format!("{backup} -cf {} {}", archive.display(), data.display()), folder.path());
-    assert!(fs::metadata(archive).unwrap().len() > (FILES * 2 * MEGABYTE) as u64, "it is written");
+    // GNU tar reads nothing when its archive is /dev/null.
+    group.run(&format!("{backup} -cf - {} | wc -c > /dev/null", data.display()), folder.path());
     Some(resident(&service))
 }
 

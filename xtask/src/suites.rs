@@ -73,10 +73,9 @@ pub fn build() -> Result<Suites> {
         let computes = COMPUTING.iter().any(|known| suite.name.starts_with(known));
         if computes { &mut suites.computing } else { &mut suites.machine }.push(suite);
     }
-    // Compilers end in any order, and tests take the same turns each time. The bodies come last:
-    // steering has to keep up with the kernel, and the other checks have ended by then.
+    // Compilers end in any order, and tests take the same turns each time.
     for lane in [&mut suites.machine, &mut suites.computing] {
-        lane.sort_by(|one, other| other.name.cmp(&one.name));
+        lane.sort_by(|one, other| one.name.cmp(&other.name));
     }
     Ok(suites)
 }

@@ -29,7 +29,7 @@ const FOREIGN_FIRST: u64 = 1 << 63;
 /// live inode.
 const IDLE_CONTENTS_MAX: usize = if cfg!(test) { 16 } else { 16_384 };
 
-/// Directories without a descriptor that are opened one after the other to find what is in the last.
+/// Directories without a descriptor that are opened one after the other to find a name.
 const NAMED_IN_A_ROW_MAX: usize = 256;
 
 /// One inode.

@@ -19,7 +19,7 @@ pub enum TierError {
         error: io::Error,
     },
     /// A file of a local tier that would take more than its file system has.
-    #[error("tier {}: {} MiB, but the file system has {} free", path.display(), bytes >> 20, free >> 20)]
+    #[error("tier {}: {} MiB, but the file system has {} MiB free", path.display(), bytes >> 20, free >> 20)]
     Space {
         /// Which.
         path: PathBuf,

@@ -235,7 +235,7 @@ fn a_tier_that_cannot_be_leaves_nothing_behind() {
     let room = 100 << 40;
     let error = SsdTier::open(&deep, room, 1 << 20, Seal::Checksum).err().unwrap();
     assert!(matches!(error, TierError::Space { bytes: named, .. } if named == room), "{error}");
-    assert!(error.to_string().contains(&format!("{room} bytes, but")), "{error}");
+    assert!(error.to_string().contains(&format!("{} MiB, but", room >> 20)), "{error}");
     let error = refused(&deep, 1 << 60);
     assert!(
         matches!(error, TierError::Invalid(_)) && error.to_string().contains("expected at most"),

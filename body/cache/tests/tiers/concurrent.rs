@@ -1,5 +1,5 @@
-//! Several readers at once: ULC holds, and what fits in memory and SSD together is read from the
-//! origin once.
+//! Several readers at once: ULC holds, and what fits in memory and a tier together is read from the
+//! origin once. The tier is an SSD, or the store of our own server.
 
 use std::sync::Barrier;
 use std::sync::atomic::Ordering;
@@ -27,9 +27,8 @@ const COUNTED: u64 = 3;
 /// `readers` readers, each with a part of the loop for itself, request by request side by side.
 /// While the tiers are filled, requests are small and puts are waited for: an origin in memory is
 /// faster than any tier, and puts that find no buffer are dropped (B3).
-fn loops(readers: u64) -> Cost {
-    let folder = tempfile::tempdir().unwrap();
-    let cached = Cached::with_passing(NEAR, None, vec![ssd(folder.path(), FAR)]);
+fn loops(readers: u64, tier: Arc<dyn Tier>) -> Cost {
+    let cached = Cached::with_passing(NEAR, None, vec![tier]);
     let origin = Origin::new();
     (0..readers).for_each(|reader| cached.share(reader, reader));
     let barrier = Barrier::new(readers as usize);
@@ -86,14 +85,16 @@ fn simulated(readers: u64, far: u32) -> f64 {
 }
 
 #[test]
-fn a_loop_that_fits_memory_and_ssd_does_as_in_the_simulator_with_any_number_of_readers() {
+fn a_loop_that_fits_memory_and_a_tier_does_as_in_the_simulator_with_any_number_of_readers() {
     for readers in [1, 8, 16] {
-        let (cost, expected) = (loops(readers), simulated(readers, FAR as u32));
-        println!("{readers} readers: {cost:?}, simulated {expected:.4} demoted");
-        assert!(cost.from_origin + cost.dropped == 0.0, "{readers} readers: {cost:?}");
-        assert!(
-            (cost.demoted - expected).abs() <= 0.02,
-            "{readers} readers: {cost:?}, simulated {expected:.4}"
-        );
+        let folder = tempfile::tempdir().unwrap();
+        let server = Shared::new(FAR as u32).client("reader");
+        for (name, tier) in [("ssd", ssd(folder.path(), FAR) as Arc<dyn Tier>), ("server", server)] {
+            let (cost, expected) = (loops(readers, tier), simulated(readers, FAR as u32));
+            println!("{readers} readers, {name}: {cost:?}, simulated {expected:.4} demoted");
+            assert!(cost.from_origin + cost.dropped == 0.0, "{readers} readers, {name}: {cost:?}");
+            let difference = (cost.demoted - expected).abs();
+            assert!(difference <= 0.02, "{readers} readers, {name}: {cost:?}, simulated {expected:.4}");
+        }
     }
 }

@@ -155,7 +155,7 @@ fn nothing_reads_more_than_without_pantler() {
             let policy = match hint {
                 Hint::None => None,
                 Hint::Right if pattern.mru => Some(PolicyName::Mru),
-                Hint::Right => Some(PolicyName::Lru),
+                Hint::Right => continue,
                 Hint::Wrong if pattern.mru => Some(PolicyName::Lru),
                 Hint::Wrong => Some(PolicyName::Mru),
             };

@@ -306,9 +306,9 @@ fn a_read_that_is_told_in_pieces_is_a_mistake_for_each_file() {
     assert_eq!(whole.mistakes, 0);
 }
 
-/// The smaller its pieces, the more of a long read: each is told of to the end of the read, of which
-/// MRU has given up all but the last page. Epochs lost control so in the first one,
-/// before any file was read again (docs/decisions/0110-mistakes-are-pieces-of-reads.md).
+/// The smaller its pieces, the more of a long read: each is told of to the end of the read, of
+/// which MRU has given up all but the last page. Epochs lost control so in the first one, before
+/// any file was read again (docs/decisions/0110-mistakes-are-pieces-of-reads.md).
 #[test]
 fn long_reads_in_small_pieces_are_mostly_mistakes() {
     for (piece, percent) in [(32, 0..=0), (16, 31..=33), (4, 76..=79), (3, 81..=84), (1, 93..=94)] {
