@@ -338,7 +338,7 @@ impl Limited {
         let files = ["inner/memory.oom_control", "memory.oom_control", "memory.events"];
         let texts: Vec<_> =
             files.iter().filter_map(|file| fs::read_to_string(self.0.join(file)).ok()).collect();
-        assert!(!texts.is_empty(), "nothing counts who was killed");
+        assert!(!texts.is_empty(), "no file counts kills");
         texts
             .iter()
             .any(|text| text.lines().any(|line| line.starts_with("oom_kill ") && line != "oom_kill 0"))

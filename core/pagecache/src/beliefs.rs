@@ -360,8 +360,8 @@ impl Beliefs {
         }
     }
 
-    /// What the program itself has just brought in has arrived, if a list wanted it. Says whether
-    /// one did.
+    /// The program itself has just brought in a block. Says whether a list wanted it; then it has
+    /// arrived.
     fn note_arrival(&mut self, file: u32, index: u64) -> bool {
         let block = self.block(file, index);
         let is_foretold = self.ledger.belief(file, index) == Belief::Ours && self.is_arriving(block);
