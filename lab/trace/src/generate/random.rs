@@ -3,6 +3,8 @@
 //! xoshiro256++ by Blackman and Vigna, seeded by SplitMix64 as they recommend. Written out here
 //! instead of taken from a crate, so that no update of a crate changes a trace.
 
+use pantler_policy::split_mix;
+
 /// A source of random numbers.
 ///
 /// ```
@@ -64,14 +66,6 @@ impl Random {
     }
 }
 
-fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut mixed = *state;
-    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ mixed >> 31
-}
-
 /// A shuffled order of `0..count` that takes no memory: a Feistel network, walked until the result
 /// is in range.
 #[derive(Debug, Clone)]
@@ -129,8 +123,8 @@ mod tests {
 
     #[test]
     fn numbers_never_change() {
-        // Vigna's reference programs give these: SplitMix64 from 1234567, then xoshiro256++ from 1,
-        // 2, 3, 4.
+        // Vigna's reference programs give these: SplitMix64 from 1,234,567, then xoshiro256++ from
+        // 1, 2, 3, 4.
         let mut state = 1_234_567;
         assert_eq!(split_mix(&mut state), 6_457_827_717_110_365_317);
         let mut random = Random { state: [1, 2, 3, 4] };
