@@ -62,7 +62,7 @@ pub(crate) struct Entry {
     pub(crate) owner: OwnerKey,
     /// Reasons why it must not leave now. Saturates: past 65,535 pins a block stays until it fails
     /// or is gone.
-    pub(crate) pins: u16,
+    pins: u16,
     /// The level of the manager that lists it, or `NO_LEVEL`.
     pub(crate) level: u16,
     pub(crate) room: Room,
@@ -88,6 +88,38 @@ impl Entry {
             temporary: false,
             brought: Brought::Reference,
         }
+    }
+
+    #[inline]
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pins != 0
+    }
+
+    pub(crate) fn pin(&mut self) {
+        self.pins = self.pins.saturating_add(1);
+    }
+
+    /// Takes one pin back, but for that of a fetch in flight.
+    pub(crate) fn unpin(&mut self) {
+        if self.pins != u16::MAX {
+            self.pins = self.pins.saturating_sub(1).max(u16::from(self.arriving));
+        }
+    }
+
+    /// Its fetch is in flight from now on.
+    #[inline]
+    pub(crate) fn begin_fetch(&mut self) {
+        self.arriving = true;
+        self.pin();
+    }
+
+    /// Its bytes are here. Says whether they were in flight.
+    pub(crate) fn end_fetch(&mut self) -> bool {
+        let arrives = core::mem::take(&mut self.arriving);
+        if arrives {
+            self.unpin();
+        }
+        arrives
     }
 
     fn is_in_use(&self) -> bool {

@@ -1,6 +1,8 @@
 //! Names of what the steward decides about. All are chosen by the body and opaque here, but for the
 //! frame.
 
+use core::ops::Range;
+
 /// What blocks are charged to: a process, a run, a control group or a user, as the body likes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OwnerId(pub u64);
@@ -33,6 +35,19 @@ impl Block {
     /// The block at `index` of `file`.
     pub const fn new(file: FileId, index: u64) -> Self {
         Self { file, index }
+    }
+
+    /// The pages of a block of `pages` in its file, before `end`.
+    #[inline]
+    pub(crate) fn extent(self, pages: u32, end: u64) -> Range<u64> {
+        let pages = u64::from(pages);
+        let start = self.index.saturating_mul(pages);
+        start..start.saturating_add(pages).min(end)
+    }
+
+    /// The block `by` blocks further on.
+    pub(crate) fn after(self, by: u64) -> Option<Self> {
+        Some(Self { index: self.index.checked_add(by)?, ..self })
     }
 }
 

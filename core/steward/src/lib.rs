@@ -47,15 +47,12 @@
 extern crate alloc;
 
 mod action;
-mod allocation;
-mod control;
 mod counters;
 mod decision;
 mod entry;
 mod files;
 mod ids;
 mod index;
-mod inspect;
 pub mod lists;
 mod lookahead;
 mod manager;
@@ -69,21 +66,18 @@ pub mod rooms;
 mod sampled_lru;
 pub mod scheduling;
 mod shadow;
-mod standing;
 pub mod steward;
 pub mod tiers;
 
 pub use action::{Access, Action, Kept, Notice, Why};
-pub use control::HintError;
 pub use counters::{Counters, Traffic};
 pub use decision::{Decision, Rule};
 pub use entry::Room;
 pub use ids::{Block, FileId, Frame, Label, OwnerId, Version};
-pub use inspect::{Explanation, FileStat, OwnerStat, PriorityStat};
 pub use lookahead::Lookahead;
 pub use options::{
     Allocation, FRAMES_MAX, Limits, Names, Options, OptionsError, PAGES_MAX, PolicyName, Revocation, Spec,
     UnknownName,
 };
 pub use sampled_lru::SampledLru;
-pub use steward::Steward;
+pub use steward::{Explanation, FileStat, HintError, OwnerStat, PriorityStat, Steward};

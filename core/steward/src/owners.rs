@@ -1,33 +1,50 @@
-//! Owners: what blocks are charged to (rules A1, C8).
+//! Owners: what blocks are charged to, and whether their choices count (rules A1, C7, C8, L7).
 //!
 //! An owner that exits keeps its record until its last block leaves, so that a block can always
 //! name its owner in 32 bits; a dead owner's block counts as having none.
 //!
+//! ```text
+//!             key              take_control                 revoke (L7)
+//!   unknown -------> without ----------------> in control --------------> revoked
+//!      ^             control <---------------- without    <--------------
+//!      |                |         disband       revocation     grant
+//!      |                | bury: the owner exits, from any state
+//!      |                v
+//!      +------------- dead      free_if_unused: its last block left
+//! ```
+//!
+//! *Standing*, revoked or not, is the owner's, not its manager's: it outlives hints that are taken
+//! back, and a child is born with that of its parent. Else a call or a fork would bring lost
+//! control back. Why so: docs/decisions/0011-standing-of-owners.md,
+//! docs/decisions/0074-revocation-punishes-harm.md.
+//!
 //! O1  `index` names exactly the live owners, but for the common owner.
 //! O2  A record's `blocks` counts the entries that name its key. A dead record has some.
+//! O3  `in_control` counts the managers, but for the common owner's.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use pantler_policy::Handle;
+use pantler_policy::{Handle, Links};
 
 use crate::counters::Counters;
+use crate::entry::{Entries, Entry, NO_LEVEL};
 pub(crate) use crate::ids::{COMMON, NOBODY, OwnerKey};
 use crate::index::{BlockIndex, named, put};
 use crate::manager::Manager;
-use crate::{Names, OwnerId, Steward};
+use crate::{Block, Names, OwnerId, OwnerStat};
 
 #[derive(Clone, Debug)]
-pub(crate) struct OwnerRecord {
+struct OwnerRecord {
     /// `None` for the common owner.
-    pub(crate) id: Option<OwnerId>,
-    pub(crate) alive: bool,
-    pub(crate) counters: Counters,
+    id: Option<OwnerId>,
+    alive: bool,
+    counters: Counters,
     /// It lost control: its manager is asked no more (L7).
-    pub(crate) revoked: bool,
+    revoked: bool,
     /// Present while the owner is in control. The common owner's is present when its policy is not
     /// LRU.
-    pub(crate) manager: Option<Box<Manager>>,
+    manager: Option<Box<Manager>>,
 }
 
 impl OwnerRecord {
@@ -38,6 +55,11 @@ impl OwnerRecord {
     fn in_use(&self) -> bool {
         self.alive || self.counters.blocks > 0
     }
+
+    fn stat(&self) -> OwnerStat {
+        let Self { id, counters, revoked, .. } = *self;
+        OwnerStat { id, counters, in_control: self.manager.is_some(), revoked }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -47,6 +69,9 @@ pub(crate) struct Owners {
     index: BlockIndex,
     /// The owner found last: runs of references by one owner are the rule.
     last: Option<(OwnerId, OwnerKey)>,
+    /// Links of all managers' lists.
+    managed: Links,
+    in_control: u32,
     /// Counters of owners without a record any more.
     past: Counters,
     max: u32,
@@ -59,6 +84,8 @@ impl Owners {
             free: Vec::new(),
             index: BlockIndex::new(names, seed),
             last: None,
+            managed: Links::with_stamps(0),
+            in_control: 0,
             past: Counters::default(),
             max,
         }
@@ -117,11 +144,14 @@ impl Owners {
         self.free_if_unused(key);
     }
 
+    /// Charges a block to an owner, or to none.
     #[inline]
-    pub(crate) fn count_block(&mut self, key: OwnerKey) {
-        if key != NOBODY {
-            self.records[key as usize].counters.blocks += 1;
+    pub(crate) fn charge(&mut self, entry: &mut Entry, owner: OwnerKey) {
+        let former = core::mem::replace(&mut entry.owner, owner);
+        if owner != NOBODY {
+            self.records[owner as usize].counters.blocks += 1;
         }
+        self.uncount_block(former);
     }
 
     #[inline]
@@ -143,13 +173,89 @@ impl Owners {
 
     /// The record of an owner, unless there is none or it is dead.
     #[inline]
-    pub(crate) fn alive(&self, key: OwnerKey) -> Option<&OwnerRecord> {
+    fn alive(&self, key: OwnerKey) -> Option<&OwnerRecord> {
         self.records.get(key as usize).filter(|record| record.alive)
     }
 
     #[inline]
-    pub(crate) fn alive_mut(&mut self, key: OwnerKey) -> Option<&mut OwnerRecord> {
+    fn alive_mut(&mut self, key: OwnerKey) -> Option<&mut OwnerRecord> {
         self.records.get_mut(key as usize).filter(|record| record.alive)
+    }
+
+    /// The id of a live owner. The common owner has none.
+    pub(crate) fn id(&self, key: OwnerKey) -> Option<OwnerId> {
+        self.alive(key)?.id
+    }
+
+    #[inline]
+    pub(crate) fn counters_mut(&mut self, key: OwnerKey) -> Option<&mut Counters> {
+        self.alive_mut(key).map(|record| &mut record.counters)
+    }
+
+    pub(crate) fn stat(&self, key: OwnerKey) -> Option<OwnerStat> {
+        self.alive(key).map(OwnerRecord::stat)
+    }
+
+    pub(crate) fn blocks(&self, key: OwnerKey) -> u32 {
+        self.alive(key).map_or(0, |record| record.counters.blocks)
+    }
+
+    /// Live owners, the common owner first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (OwnerKey, OwnerStat)> {
+        (0..).zip(&self.records).filter(|(_, record)| record.alive).map(|(key, record)| (key, record.stat()))
+    }
+
+    pub(crate) fn totals(&self) -> Counters {
+        let mut totals = self.past;
+        self.records.iter().filter(|record| record.in_use()).for_each(|record| totals.add(&record.counters));
+        totals
+    }
+
+    // Managers.
+
+    /// Owners that took control, revoked ones included.
+    pub(crate) fn in_control(&self) -> u32 {
+        self.in_control
+    }
+
+    /// Whether an owner other than the common one is in control, revoked or not.
+    #[inline]
+    pub(crate) fn is_in_control(&self, key: OwnerKey) -> bool {
+        key != COMMON && self.manager(key).is_some()
+    }
+
+    /// C8: an owner without a manager gets one.
+    pub(crate) fn take_control(&mut self, key: OwnerKey, seed: u64) {
+        if let Some(record) = self.alive_mut(key) {
+            record.manager = Some(Box::new(Manager::new(seed)));
+            self.in_control += 1;
+        }
+    }
+
+    /// Ends the control of an owner, if it has any: the hints end, and its blocks, which are
+    /// returned in no order, are on no list.
+    pub(crate) fn disband(&mut self, key: OwnerKey, entries: &mut Entries) -> Vec<Handle> {
+        let manager = self.alive_mut(key).and_then(|record| record.manager.take());
+        let Some(mut manager) = manager else { return Vec::new() };
+        self.in_control -= 1;
+        let frames: Vec<Handle> = manager.frames(&self.managed).collect();
+        for &frame in &frames {
+            manager.block_gone(&mut self.managed, &mut entries[frame], frame);
+        }
+        frames
+    }
+
+    /// An owner's own manager.
+    #[inline]
+    pub(crate) fn manager(&self, key: OwnerKey) -> Option<&Manager> {
+        self.alive(key)?.manager.as_deref()
+    }
+
+    /// The same, and the links of its lists.
+    #[inline]
+    pub(crate) fn manager_mut(&mut self, key: OwnerKey) -> Option<(&mut Manager, &mut Links)> {
+        let record = self.records.get_mut(key as usize).filter(|record| record.alive)?;
+        Some((record.manager.as_deref_mut()?, &mut self.managed))
     }
 
     /// The owner with the manager that keeps the blocks of `owner`: itself, or the common owner.
@@ -166,33 +272,123 @@ impl Owners {
     /// The manager that keeps the blocks of `owner`, if one does.
     #[inline]
     pub(crate) fn manager_for(&self, owner: OwnerKey) -> Option<&Manager> {
-        self.alive(self.keeper(owner))?.manager.as_deref()
+        self.manager(self.keeper(owner))
     }
 
     #[inline]
-    pub(crate) fn manager_for_mut(&mut self, owner: OwnerKey) -> Option<&mut Manager> {
-        self.alive_mut(self.keeper(owner))?.manager.as_deref_mut()
+    pub(crate) fn manager_for_mut(&mut self, owner: OwnerKey) -> Option<(&mut Manager, &mut Links)> {
+        self.manager_mut(self.keeper(owner))
     }
 
-    /// Live owners, the common owner first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (OwnerKey, &OwnerRecord)> {
-        (0..).zip(&self.records).filter(|(_, record)| record.alive)
+    /// All managers with the owners whose they are.
+    pub(crate) fn managers(&self) -> impl Iterator<Item = (OwnerKey, &Manager)> {
+        (0..)
+            .zip(&self.records)
+            .filter(|(_, record)| record.alive)
+            .filter_map(|(key, record)| Some((key, record.manager.as_deref()?)))
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut OwnerRecord> {
-        self.records.iter_mut().filter(|record| record.alive)
+    pub(crate) fn managers_mut(&mut self) -> impl Iterator<Item = &mut Manager> {
+        self.records
+            .iter_mut()
+            .filter(|record| record.alive)
+            .filter_map(|record| record.manager.as_deref_mut())
     }
 
-    pub(crate) fn totals(&self) -> Counters {
-        let mut totals = self.past;
-        self.records.iter().filter(|record| record.in_use()).for_each(|record| totals.add(&record.counters));
-        totals
+    /// The frames that an owner's manager lists, level by level.
+    pub(crate) fn listed(&self, key: OwnerKey) -> impl Iterator<Item = Handle> {
+        self.manager(key).into_iter().flat_map(|manager| manager.frames(&self.managed))
     }
 
-    pub(crate) fn validate(&self, blocks_of: impl Fn(OwnerKey) -> u32) {
+    /// When a frame was put where it is in its manager's list (C5).
+    pub(crate) fn stamp(&self, frame: Handle) -> i64 {
+        self.managed.stamp(frame)
+    }
+
+    /// A frame has a place on the lists of managers.
+    #[inline]
+    pub(crate) fn make_place(&mut self, frame: Handle) {
+        if frame >= self.managed.capacity() {
+            self.managed.grow((frame + 1).next_power_of_two());
+        }
+    }
+
+    /// Says that a block will move on its manager's list soon.
+    #[inline]
+    pub(crate) fn prefetch(&self, frame: Handle) {
+        self.managed.prefetch_links(frame);
+    }
+
+    /// The manager that will keep a missing block of `owner` learns of the reference.
+    #[inline]
+    pub(crate) fn missing_block(&mut self, owner: OwnerKey, block: Block) {
+        if let Some((manager, _)) = self.manager_for_mut(owner) {
+            manager.missing_block(block);
+        }
+    }
+
+    /// L3: a manager that is asked names a victim, which leaves its list.
+    #[inline]
+    pub(crate) fn replace_block(
+        &mut self,
+        keeper: OwnerKey,
+        stays: &dyn Fn(Handle) -> bool,
+    ) -> Option<Handle> {
+        if self.is_revoked(keeper) {
+            return None;
+        }
+        let (manager, managed) = self.manager_mut(keeper)?;
+        manager.replace_block(managed, stays)
+    }
+
+    /// L2: the placeholder of an overrule was used, which is a mistake of a manager that is asked.
+    pub(crate) fn placeholder_used(&mut self, keeper: OwnerKey) {
+        if let Some(record) =
+            self.alive_mut(keeper).filter(|record| record.manager.is_some() && !record.revoked)
+        {
+            record.counters.mistakes += 1;
+        }
+    }
+
+    // Standing (L7).
+
+    /// Whether an owner has lost control, or is gone.
+    #[inline]
+    pub(crate) fn is_revoked(&self, key: OwnerKey) -> bool {
+        self.alive(key).is_none_or(|record| record.revoked)
+    }
+
+    pub(crate) fn revoke(&mut self, key: OwnerKey) {
+        if let Some(record) = self.alive_mut(key) {
+            record.revoked = true;
+            record.counters.revocations += 1;
+        }
+    }
+
+    /// An owner gets its control back. Says whether it was revoked.
+    pub(crate) fn grant(&mut self, owner: OwnerId) -> bool {
+        let record = self.find(owner).and_then(|key| self.alive_mut(key));
+        record.is_some_and(|record| core::mem::take(&mut record.revoked))
+    }
+
+    /// A new owner begins with this standing.
+    pub(crate) fn begin(&mut self, owner: OwnerId, revoked: bool) {
+        let key = self.key(owner);
+        // Past the bound on owners none has control, and the common owner answers for no other.
+        if key != COMMON
+            && let Some(record) = self.alive_mut(key)
+        {
+            record.revoked = revoked;
+        }
+    }
+
+    /// Checks O1 to O3, all managers, and S2: a block that weighs is on a manager's list if its
+    /// owner has a keeper's manager.
+    pub(crate) fn validate(&self, entries: &Entries, weighing: impl Iterator<Item = Handle>) {
         let mut live = 0;
         for (key, record) in (0..).zip(&self.records) {
-            assert_eq!(record.counters.blocks, blocks_of(key), "O2: blocks of owner {:?}", record.id);
+            let blocks = entries.iter().filter(|(_, entry)| entry.owner == key).count();
+            assert_eq!(record.counters.blocks as usize, blocks, "O2: blocks of owner {:?}", record.id);
             let freed = self.free.iter().filter(|&&other| other == key).count();
             assert_eq!(freed, usize::from(!record.in_use()), "O2: record {key} is free {freed} times");
             if let (true, Some(id)) = (record.alive, record.id) {
@@ -201,35 +397,16 @@ impl Owners {
             }
         }
         assert_eq!(live, self.index.len(), "O1: a dead owner is found");
-    }
-}
-
-impl Steward {
-    /// `owner` is no more: its blocks have no owner (A1), its control ends.
-    ///
-    /// With a policy of its own the common owner keeps the blocks of owners that exit from it.
-    pub fn exit(&mut self, owner: OwnerId) {
-        let Some(key) = self.owners.find(owner) else { return };
-        for frame in self.disband(key) {
-            self.charge(frame, NOBODY);
+        let in_control = self.managers().filter(|(key, _)| *key != COMMON).count();
+        assert_eq!(self.in_control as usize, in_control, "O3: owners in control");
+        for (_, manager) in self.managers() {
+            manager.validate(&self.managed, |frame| entries[frame]);
         }
-        self.owners.bury(key);
-        self.in_shadow(|shadow| shadow.exit(owner));
-    }
-
-    /// Ends the control of an owner, if it has any: the hints end, and its blocks, which are
-    /// returned in no order, are on no list.
-    pub(crate) fn disband(&mut self, key: OwnerKey) -> Vec<Handle> {
-        if let Some(at) = self.list_at(key) {
-            self.lists.remove(at);
+        for frame in weighing {
+            let entry = &entries[frame];
+            let kept = self.manager_for(entry.owner).is_some();
+            assert_eq!(entry.level != NO_LEVEL, kept, "S2: frame {frame} of {:?}", entry.block);
+            assert_eq!(self.managed.is_linked(frame), kept, "S2: frame {frame} of {:?}", entry.block);
         }
-        let manager = self.owners.alive_mut(key).and_then(|record| record.manager.take());
-        let Some(mut manager) = manager else { return Vec::new() };
-        self.managers -= 1;
-        let frames: Vec<Handle> = manager.frames(&self.managed).collect();
-        for &frame in &frames {
-            manager.block_gone(&mut self.managed, &mut self.entries[frame], frame);
-        }
-        frames
     }
 }

@@ -76,7 +76,7 @@ impl SampledLru {
         }
         if self.last.2 == block.index {
             self.lru.observed(OwnerId(0), block);
-            self.lru.actions.clear();
+            self.lru.ignore_actions();
         }
     }
 
@@ -85,7 +85,7 @@ impl SampledLru {
     pub fn set_frames(&mut self, frames: u32) {
         let frames = scaled(frames, self.shift).min(SCALED_FRAMES_MAX);
         self.lru.set_capacity(frames).expect("there is a frame at least");
-        self.lru.actions.clear();
+        self.lru.ignore_actions();
     }
 
     /// References so far, of blocks in the sample and others.

@@ -30,9 +30,8 @@ use core::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 
-use crate::entry::Brought;
-use crate::owners::{COMMON, OwnerRecord};
-use crate::{Access, Action, Block, Lookahead, Notice, Options, OwnerId, Revocation, Steward};
+use crate::owners::{COMMON, OwnerKey, Owners};
+use crate::{Access, Block, Lookahead, Notice, Options, OwnerId, OwnerStat, Revocation, Steward};
 
 /// Most frames of a shadow when it begins.
 const FRAMES: u32 = 4096;
@@ -54,7 +53,7 @@ pub(crate) struct Shadow {
 impl Shadow {
     /// Over an empty cache, that of `options` but for what owners or lookahead choose. `None`
     /// without a frame.
-    fn new(options: &Options, weighing: u32) -> Option<Box<Self>> {
+    pub(crate) fn new(options: &Options, weighing: u32) -> Option<Box<Self>> {
         let shift = (0..u32::BITS).find(|shift| options.frames() >> shift <= FRAMES)?;
         let options = Options {
             capacity: frames(weighing, shift).max(options.block_pages),
@@ -71,32 +70,42 @@ impl Shadow {
     }
 
     #[inline]
-    fn follows(&self, block: Block) -> bool {
+    pub(crate) fn follows(&self, block: Block) -> bool {
         self.shift == 0 || self.sampler.hash_one(block) >> (u64::BITS - self.shift) == 0
     }
 
-    /// Whether a cache of `frames` whole blocks can be followed as closely as when the shadow
-    /// began, at the same cost.
-    fn fits(&self, frames: u32) -> bool {
+    /// Whether a cache of `frames` whole blocks still needs it, and can be followed as closely as
+    /// when the shadow began, at the same cost.
+    pub(crate) fn is_of_use(&self, owners: &Owners, frames: u32) -> bool {
+        let is_needed = self.excess > 0 || owners.in_control() > 0 && owners.live() > 1;
         let frames = frames >> self.shift;
-        frames <= 2 * FRAMES && (self.shift == 0 || frames >= FRAMES / 4)
+        is_needed && frames <= 2 * FRAMES && (self.shift == 0 || frames >= FRAMES / 4)
     }
 
     /// A reference there. Says whether it hit.
-    fn reference(&mut self, owner: OwnerId, block: Block, pages: u32, weighing: u32) -> bool {
-        let frames_wanted = frames(weighing, self.shift).max(self.steward.options.block_pages);
+    pub(crate) fn reference(&mut self, owner: OwnerId, block: Block, pages: u32, weighing: u32) -> bool {
+        let frames_wanted = frames(weighing, self.shift).max(self.steward.options().block_pages);
         if frames_wanted != self.steward.capacity() {
             // There is always a frame.
             let _ = self.steward.set_capacity(frames_wanted);
         }
-        let access = self.steward.observed(owner, block);
-        self.steward.weigh(block, pages);
-        self.steward.actions.clear();
+        let access = self.tell(|steward| {
+            let access = steward.observed(owner, block);
+            steward.weigh(block, pages);
+            access
+        });
         !matches!(access, Access::Miss(_))
     }
 
+    /// Something else happens there, too. What it would have dropped is of no interest.
+    pub(crate) fn tell<T>(&mut self, event: impl FnOnce(&mut Steward) -> T) -> T {
+        let answer = event(&mut self.steward);
+        self.steward.ignore_actions();
+        answer
+    }
+
     /// Takes in what one reference met in both. Says whether the cache fell too far behind.
-    fn compare(&mut self, left: bool, hit: bool, limits: Revocation) -> bool {
+    pub(crate) fn compare(&mut self, left: bool, hit: bool, limits: Revocation) -> bool {
         let share = if hit { 0 } else { 100 + u64::from(limits.share_percent) };
         self.missed += u64::from(!left);
         self.without += u64::from(!hit);
@@ -104,19 +113,32 @@ impl Shadow {
         if self.excess == 0 {
             (self.missed, self.without) = (0, 0);
         }
-        self.excess > 100 * (u64::from(limits.needed) + u64::from(self.steward.options.frames()))
+        self.excess > 100 * (u64::from(limits.needed) + u64::from(self.steward.options().frames()))
+    }
+
+    /// Owners without control fell too far behind: gives the owner in control with the largest
+    /// surplus, if there is one, and what it is told. Then all is counted anew.
+    pub(crate) fn accuse(&mut self, owners: &Owners, weighing: u32) -> Option<(OwnerKey, OwnerId, Notice)> {
+        let notice = Notice::Revoked { missed: self.missed, without: self.without };
+        (self.missed, self.without, self.excess) = (0, 0, 0);
+        let in_control = owners.iter().filter_map(|(key, stat)| {
+            let id = stat.id.filter(|_| key != COMMON && stat.in_control && !stat.revoked)?;
+            Some((self.surplus(id, &stat, weighing), Reverse(id), key))
+        });
+        let (_, Reverse(id), key) = in_control.filter(|(surplus, ..)| *surplus > 0).max()?;
+        Some((key, id, notice))
     }
 
     /// By how much of the cache an owner holds more than of the shadow, in units that depend on
     /// both only.
-    fn surplus(&self, owner: OwnerId, record: &OwnerRecord, weighing: u32) -> i64 {
+    fn surplus(&self, owner: OwnerId, stat: &OwnerStat, weighing: u32) -> i64 {
         let there = self.steward.owner_counters(owner).map_or(0, |counters| counters.blocks);
-        i64::from(record.counters.blocks) * i64::from(self.steward.capacity())
+        i64::from(stat.counters.blocks) * i64::from(self.steward.capacity())
             - i64::from(there) * i64::from(weighing)
     }
 
     pub(crate) fn validate(&self) {
-        assert_eq!((self.steward.managers, self.steward.waiting()), (0, 0), "Z1");
+        assert_eq!((self.steward.managers(), self.steward.waiting()), (0, 0), "Z1");
         assert!(self.excess > 0 || (self.missed, self.without) == (0, 0), "misses of before count");
         self.steward.validate();
     }
@@ -126,83 +148,4 @@ impl Shadow {
 fn frames(weighing: u32, shift: u32) -> u32 {
     let frames = weighing >> shift;
     (if shift == 0 { frames } else { frames - frames / 8 }).max(1)
-}
-
-impl Steward {
-    /// A reference, and the same in the shadow if there was one before.
-    #[inline]
-    pub(crate) fn shadowed(
-        &mut self,
-        owner: OwnerId,
-        block: Block,
-        reference: impl FnOnce(&mut Self) -> Access,
-    ) -> Access {
-        if !self.shadow.as_deref().is_some_and(|shadow| shadow.follows(block)) {
-            return reference(self);
-        }
-        // What was prefetched, and is used only now, was not left by a reference: the shadow
-        // fetches nothing ahead.
-        let entry = self.entries.find(block).map(|frame| &self.entries[frame]);
-        let left = entry.is_some_and(|entry| entry.brought == Brought::Reference);
-        let access = reference(self);
-        if access != Access::Full {
-            self.follow_in_shadow(owner, block, left);
-        }
-        access
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn follow_in_shadow(&mut self, owner: OwnerId, block: Block, left: bool) {
-        let (weighing, limits) = (self.weighing_max(), self.options.revocation);
-        let pages = self.entries.find(block).map_or(1, |frame| self.entries.pages(frame));
-        let record = self.owners.find(owner).and_then(|key| self.owners.alive(key));
-        // One that ever overruled answers for its own misses.
-        let is_oblivious = record.is_none_or(|record| record.revoked || record.counters.overrules == 0);
-        let Some(shadow) = self.shadow.as_deref_mut() else { return };
-        let hit = shadow.reference(owner, block, pages, weighing);
-        if is_oblivious && shadow.compare(left, hit, limits) {
-            self.revoke();
-        }
-        let is_needed = |shadow: &Shadow| shadow.excess > 0 || self.managers > 0 && self.owners.live() > 1;
-        let frames = self.options.frames();
-        if self.shadow.as_deref().is_some_and(|shadow| !is_needed(shadow) || !shadow.fits(frames)) {
-            self.shadow = None;
-        }
-    }
-
-    /// Owners without control fell too far behind: of the owners in control the one with the
-    /// largest surplus loses it. Then all is counted anew.
-    fn revoke(&mut self) {
-        let weighing = self.weighing_max();
-        let Some(shadow) = self.shadow.as_deref_mut() else { return };
-        let (missed, without) = (shadow.missed, shadow.without);
-        (shadow.missed, shadow.without, shadow.excess) = (0, 0, 0);
-        let in_control = self.owners.iter().filter_map(|(key, record)| {
-            let id = record.id.filter(|_| key != COMMON && record.manager.is_some() && !record.revoked)?;
-            Some((shadow.surplus(id, record, weighing), Reverse(id), key))
-        });
-        let worst = in_control.filter(|(surplus, ..)| *surplus > 0).max();
-        let Some((_, Reverse(owner), key)) = worst else { return };
-        if let Some(record) = self.owners.alive_mut(key) {
-            record.revoked = true;
-            record.counters.revocations += 1;
-        }
-        self.actions.push_back(Action::Notice { owner, notice: Notice::Revoked { missed, without } });
-    }
-
-    /// An owner overruled: whether it harms others is seen from now on, if there are any.
-    pub(crate) fn begin_shadow(&mut self) {
-        if self.options.revocation.needed != u32::MAX && self.owners.live() > 1 {
-            self.shadow = Shadow::new(&self.options, self.weighing_max());
-        }
-    }
-
-    /// What happens to blocks and owners from outside happens in the shadow, too.
-    pub(crate) fn in_shadow(&mut self, event: impl FnOnce(&mut Self)) {
-        if let Some(shadow) = self.shadow.as_deref_mut() {
-            event(&mut shadow.steward);
-            shadow.steward.actions.clear();
-        }
-    }
 }

@@ -6,10 +6,13 @@
 
 use alloc::vec::Vec;
 
+use pantler_policy::Handle;
+
 use super::steps::Steps;
-use super::{Chunk, HORIZON, ListStat, chunk};
+use super::{Chunk, HORIZON, ListStat, Prefetching, chunk};
+use crate::entry::{Entries, NO_LEVEL, Room};
 use crate::marks::Marks;
-use crate::owners::OwnerKey;
+use crate::owners::{NOBODY, OwnerKey, Owners};
 use crate::{Block, HintError};
 
 /// References to listed files that are remembered (P2).
@@ -35,31 +38,32 @@ pub(crate) enum Met {
 
 #[derive(Clone, Debug)]
 pub(crate) struct List {
-    pub(crate) owner: OwnerKey,
-    pub(crate) steps: Steps,
+    owner: OwnerKey,
+    steps: Steps,
     /// The last range as it was given.
     last: Option<Chunk>,
-    pub(crate) marks: Marks,
+    marks: Marks,
     /// The cursor's block.
-    pub(crate) current: Option<Block>,
-    pub(crate) hole: u64,
+    current: Option<Block>,
+    hole: u64,
     /// Prefetches in flight, at most a batch.
-    pub(crate) in_flight: Vec<Block>,
+    in_flight: Vec<Block>,
     /// A reference that the list did not foresee, and that is not served yet.
-    pub(crate) unserved: Option<Block>,
+    unserved: Option<Block>,
     failed: Vec<Block>,
     /// The last references to listed files, the newest lowest: 1 did not match.
     history: u64,
     /// References that matched a step.
     matched: u32,
     /// The cursor has moved since the last batch.
-    pub(crate) moved: bool,
+    moved: bool,
 }
 
 impl List {
-    pub(crate) fn new(owner: OwnerKey, seed: u64) -> Self {
-        Self {
-            owner,
+    /// A list of these ranges, which no owner has yet.
+    pub(crate) fn new(chunks: &[Chunk], limit: u32, seed: u64) -> Result<Self, HintError> {
+        let mut list = Self {
+            owner: NOBODY,
             steps: Steps::new(HORIZON, seed),
             last: None,
             marks: Marks::new(HORIZON),
@@ -71,7 +75,17 @@ impl List {
             history: 0,
             matched: 0,
             moved: false,
-        }
+        };
+        list.extend(chunks, limit)?;
+        Ok(list)
+    }
+
+    pub(super) fn of(self, owner: OwnerKey) -> Self {
+        Self { owner, ..self }
+    }
+
+    pub(crate) fn owner(&self) -> OwnerKey {
+        self.owner
     }
 
     /// P1: adds ranges at the end.
@@ -106,30 +120,194 @@ impl List {
         if self.history.count_ones() > HISTORY / 2 { Met::Bogus } else { Met::Stranger }
     }
 
-    /// P8: how many requests a batch may have for what came true of the list so far.
-    pub(crate) fn deserved_batch(&self) -> u32 {
-        self.matched.saturating_add(1)
-    }
+    // The cursor.
 
-    /// P8: whether some of the list came true, and no less than did not lately.
-    pub(crate) fn is_trusted(&self) -> bool {
-        self.matched > 0 && self.history.count_ones() <= self.matched
-    }
-
-    /// Whether `block` is one of those that could not be read lately.
-    pub(crate) fn has_failed(&self, block: Block) -> bool {
-        self.failed.contains(&block)
-    }
-
-    pub(crate) fn remember_failed(&mut self, block: Block) {
-        if self.failed.len() == FAILED_MAX {
-            self.failed.remove(0);
+    /// P2: steps up to `step` count as done. Gives the blocks of those passed over that are not
+    ///     needed again.
+    pub(crate) fn pass(&mut self, step: u64, entries: &Entries) -> Vec<Handle> {
+        let mut useless = Vec::new();
+        while self.steps.base() <= step {
+            let number = self.steps.base();
+            let Some(block) = self.steps.block(number) else { break };
+            let own = self.own_frame(block, entries);
+            if own.is_some() {
+                self.marks.remove(number);
+            }
+            let again = self.steps.pass();
+            self.current = Some(block);
+            match (own, again) {
+                (Some(_), Some(again)) => self.marks.add(again),
+                (Some(frame), None) if number < step => useless.push(frame),
+                _ => {}
+            }
         }
-        self.failed.push(block);
+        self.moved = true;
+        self.hole = self.hole.max(self.steps.base());
+        useless
+    }
+
+    /// Unrolls as far as the horizon.
+    pub(crate) fn unroll(&mut self, entries: &Entries) {
+        while let Some((number, block, new)) = self.steps.unroll() {
+            if new && self.own_frame(block, entries).is_some() {
+                self.marks.add(number);
+            }
+        }
+    }
+
+    /// The frame of a block that the owner's manager keeps.
+    fn own_frame(&self, block: Block, entries: &Entries) -> Option<Handle> {
+        let kept = |&frame: &Handle| entries[frame].owner == self.owner && entries[frame].level != NO_LEVEL;
+        entries.find(block).filter(kept)
+    }
+
+    pub(crate) fn ranges(&self) -> u32 {
+        self.steps.ranges()
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.steps.left() == 0
+    }
+
+    /// When `block` is next used.
+    pub(crate) fn next_use(&self, block: Block) -> Option<u64> {
+        self.steps.next_use(block)
+    }
+
+    // What leaves.
+
+    /// P8: whether the list has a say in what leaves: some of it came true, and no less than did
+    /// not lately.
+    pub(crate) fn is_trusted(&self, options: &Prefetching) -> bool {
+        options.trusting || self.matched > 0 && self.history.count_ones() <= self.matched
+    }
+
+    /// P6 for the owner of a candidate: its manager chooses among the blocks that its list names no
+    /// more, else it is the block that the list names last. `None` when all are pinned.
+    pub(crate) fn name_victim(&self, owners: &mut Owners, entries: &mut Entries) -> Option<Handle> {
+        if owners.is_revoked(self.owner) {
+            return None;
+        }
+        let kept = |frame: Handle| {
+            let entry = &entries[frame];
+            entry.is_pinned() || self.next_use(entry.block).is_some()
+        };
+        if self.marks.len() < owners.blocks(self.owner)
+            && let Some(victim) = owners.replace_block(self.owner, &kept)
+        {
+            return Some(victim);
+        }
+        let (_, victim) = self.furthest(entries)?;
+        if let Some((manager, managed)) = owners.manager_mut(self.owner) {
+            manager.block_gone(managed, &mut entries[victim], victim);
+        }
+        Some(victim)
+    }
+
+    /// P6: whether [`name_victim`](Self::name_victim) would give up `candidate` or another block
+    /// that is not needed before `hole`.
+    pub(crate) fn spares(&self, hole: u64, candidate: Handle, owners: &Owners, entries: &Entries) -> bool {
+        let use_of = |frame: Handle| self.next_use(entries[frame].block);
+        if owners.is_revoked(self.owner) {
+            return use_of(candidate).is_none_or(|step| step > hole);
+        }
+        let is_free = |frame: Handle| !entries[frame].is_pinned() && use_of(frame).is_none();
+        self.furthest(entries).is_some_and(|(step, _)| step > hole) || owners.listed(self.owner).any(is_free)
+    }
+
+    /// The owner's unpinned block that the list names last, and where.
+    fn furthest(&self, entries: &Entries) -> Option<(u64, Handle)> {
+        let mut end = self.steps.end();
+        while let Some(step) = self.marks.last_before(self.steps.base(), end) {
+            let frame = entries.find(self.steps.block(step)?)?;
+            if !entries[frame].is_pinned() {
+                return Some((step, frame));
+            }
+            end = step;
+        }
+        None
+    }
+
+    // What is fetched.
+
+    /// P5: begins a batch, if there may be one. Says how many requests it may have, by P8 for what
+    /// came true of the list so far.
+    pub(crate) fn begin_batch(&mut self, options: &Prefetching) -> Option<u32> {
+        if !self.in_flight.is_empty() || self.unserved.is_some() {
+            return None;
+        }
+        self.moved = false;
+        let deserved = if options.trusting { u32::MAX } else { self.matched.saturating_add(1) };
+        Some(options.batch.min(deserved))
+    }
+
+    /// P5: whether the cursor has moved since the last batch.
+    pub(crate) fn has_moved(&self) -> bool {
+        self.moved
+    }
+
+    /// P3: the first step after the cursor with a block that is neither cached nor in flight, and
+    /// the block. One that waits is a hole (W6); one that could not be read is none.
+    pub(crate) fn next_hole(&mut self, entries: &Entries) -> Option<(u64, Block)> {
+        while self.hole < self.steps.end() {
+            let block = self.steps.block(self.hole)?;
+            let weighs = entries.find(block).is_some_and(|frame| entries[frame].room == Room::Weighing);
+            if !weighs && !self.failed.contains(&block) {
+                return Some((self.hole, block));
+            }
+            self.hole += 1;
+        }
+        None
+    }
+
+    /// A hole is filled by another.
+    pub(crate) fn skip_hole(&mut self) {
+        self.hole += 1;
+    }
+
+    /// Blocks of the owner that are used before the hole (P3).
+    pub(crate) fn needed(&self) -> u32 {
+        self.marks.count(self.steps.base()..self.hole)
+    }
+
+    /// The owner's reader waits for a block: nothing is prefetched until that is served.
+    pub(crate) fn await_serving(&mut self, block: Block) {
+        self.unserved = Some(block);
+    }
+
+    pub(super) fn fetches(&mut self, block: Block) {
+        self.in_flight.push(block);
+    }
+
+    // What happens to blocks.
+
+    pub(super) fn gained(&mut self, block: Block) {
+        if let Some(step) = self.next_use(block) {
+            self.marks.add(step);
+        }
+    }
+
+    pub(super) fn lost(&mut self, block: Block) {
+        if let Some(step) = self.next_use(block) {
+            self.marks.remove(step);
+        }
+    }
+
+    /// A block could not be read: it is not tried again at once. Says whether it was in flight for
+    /// this list.
+    pub(super) fn failed(&mut self, block: Block) -> bool {
+        let was_in_flight = self.in_flight.contains(&block);
+        if was_in_flight {
+            if self.failed.len() == FAILED_MAX {
+                self.failed.remove(0);
+            }
+            self.failed.push(block);
+        }
+        was_in_flight
     }
 
     /// `block` is there, or will not come. Says whether the list had waited for it.
-    pub(crate) fn answered(&mut self, block: Block) -> bool {
+    pub(super) fn answered(&mut self, block: Block) -> bool {
         let served = self.unserved == Some(block);
         if served {
             self.unserved = None;
@@ -139,7 +317,7 @@ impl List {
     }
 
     /// `block` left the weighing room: it may be the next hole (P3).
-    pub(crate) fn gone(&mut self, block: Block) {
+    pub(super) fn gone(&mut self, block: Block) {
         if let Some(step) = self.steps.next_use(block) {
             self.hole = self.hole.min(step);
         }
@@ -151,6 +329,22 @@ impl List {
             done: self.steps.base(),
             left: self.steps.left(),
             in_flight: self.in_flight.len() as u32,
+        }
+    }
+
+    /// Checks I1, I2 and the steps, given the blocks that the owner's manager keeps.
+    pub(super) fn validate(&self, entries: &Entries, own: impl Iterator<Item = Block>) {
+        self.steps.validate();
+        let mut marked = 0;
+        for step in own.filter_map(|block| self.next_use(block)) {
+            assert!(self.marks.has(step), "I2: step {step} is not marked");
+            marked += 1;
+        }
+        assert_eq!(self.marks.len(), marked, "I2: marks");
+        for step in self.steps.base()..self.hole.min(self.steps.end()) {
+            let block = self.steps.block(step).expect("D1: the step is unrolled");
+            let is_cached = entries.find(block).is_some();
+            assert!(is_cached || self.failed.contains(&block), "I1: {block} at step {step} is a hole");
         }
     }
 }

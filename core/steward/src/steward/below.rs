@@ -190,7 +190,7 @@ impl Steward {
     /// A block leaves its frame, with its bytes if the body `has` them. Says what goes down: where
     /// to is decided when the body asks, after all that the same reference moves.
     #[inline]
-    pub(crate) fn leave(&mut self, frame: Handle, has: bool) -> Option<Kept> {
+    pub(super) fn leave(&mut self, frame: Handle, has: bool) -> Option<Kept> {
         if self.tiers.is_none() { None } else { self.leave_for_tiers(frame, has) }
     }
 
@@ -265,15 +265,5 @@ impl Steward {
             rule,
             to,
         });
-    }
-
-    pub(crate) fn keeps(&self, frame: Handle) -> Option<Tier> {
-        self.tiers.as_ref()?.keeps(frame)
-    }
-
-    pub(crate) fn validate_tiers(&self) {
-        let Some(tiers) = &self.tiers else { return };
-        tiers.validate(|frame| self.entries.in_use(frame).map(|entry| entry.block));
-        assert!(self.capacity() <= tiers.frames(0), "B1: {} frames", self.capacity());
     }
 }

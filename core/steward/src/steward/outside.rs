@@ -2,11 +2,9 @@
 
 use alloc::collections::VecDeque;
 
-use pantler_policy::Handle;
-
 use super::Steward;
 use crate::entry::{Brought, Room};
-use crate::owners::{COMMON, NOBODY};
+use crate::owners::{COMMON, NOBODY, OwnerKey};
 use crate::{Block, FileId, OwnerId};
 
 /// Drops that are remembered with their owner, in case the body cannot carry them out.
@@ -47,29 +45,30 @@ impl Steward {
     /// again, and would be taken for arrived.
     pub fn fetched(&mut self, block: Block) {
         if let Some(frame) = self.entries.find(block) {
-            let entry = &mut self.entries[frame];
-            if entry.arriving {
-                entry.arriving = false;
-                if entry.pins != u16::MAX {
-                    entry.pins -= 1;
-                }
-                let room = entry.room;
-                if self.lists.is_empty() {
-                    self.flush_passed_over(block);
-                } else {
-                    self.list_answered(block, room);
-                }
+            if self.entries[frame].end_fetch() {
+                self.list_answered(frame);
                 self.bytes_came(block);
             }
         }
     }
 
+    /// Lookahead brought `block` in, and it has no reference yet: it waits, newest (A2, W4).
+    ///
+    /// Queues a drop of the oldest waiting block over the bound. Without a waiting room the block
+    /// itself is dropped.
+    pub fn looked_ahead(&mut self, block: Block) {
+        if self.entries.find(block).is_some() {
+            return;
+        }
+        self.enter_waiting(block, self.options.block_pages);
+        self.trim_waiting();
+    }
+
     /// The body read `bytes` of `block` because of `owner`: a reference of its own, or what was
     /// fetched ahead of it. Only counts.
     pub fn brought(&mut self, owner: OwnerId, block: Block, bytes: u64) {
-        let record = self.owners.find(owner).and_then(|key| self.owners.alive_mut(key));
-        if let Some(record) = record {
-            record.counters.read_bytes += bytes;
+        if let Some(counters) = self.owners.find(owner).and_then(|key| self.owners.counters_mut(key)) {
+            counters.read_bytes += bytes;
         }
         if let Some(frame) = self.entries.find(block) {
             self.files.traffic_mut(self.entries[frame].file).read_bytes += bytes;
@@ -85,7 +84,7 @@ impl Steward {
             if self.entries[frame].brought == Brought::Lookahead {
                 self.files.ends_before(self.entries[frame].file, block.index);
             }
-            self.list_failed(frame);
+            self.lists.failed(&mut self.entries[frame]);
             self.remove(frame);
         }
         self.in_shadow(|shadow| shadow.gone(block));
@@ -115,10 +114,8 @@ impl Steward {
         };
         self.placeholders.take(block);
         let frame = self.add(block, Room::Weighing, self.options.block_pages);
-        self.push_weighing(frame);
-        self.charge(frame, owner);
-        self.manage(frame);
-        self.entries[frame].pins = 1;
+        self.admit(owner, frame);
+        self.entries[frame].pin();
     }
 
     /// `block` holds `pages` from now on, 1 to those of a whole block. Can queue drops: what it
@@ -131,7 +128,7 @@ impl Steward {
         if self.entries[frame].room == Room::Waiting || pages == former {
             return;
         }
-        self.more_pages = self.more_pages + pages - former;
+        self.rooms.reweigh(former, pages);
         if pages > former {
             self.pin(block);
             self.trim_weighing();
@@ -143,18 +140,14 @@ impl Steward {
     /// whether it is cached.
     pub fn pin(&mut self, block: Block) -> bool {
         let Some(frame) = self.entries.find(block) else { return false };
-        let pins = &mut self.entries[frame].pins;
-        *pins = pins.saturating_add(1);
+        self.entries[frame].pin();
         true
     }
 
     /// Takes one pin back. The pin of a fetch in flight cannot be taken.
     pub fn unpin(&mut self, block: Block) {
         if let Some(frame) = self.entries.find(block) {
-            let entry = &mut self.entries[frame];
-            if entry.pins != u16::MAX {
-                entry.pins = entry.pins.saturating_sub(1).max(u16::from(entry.arriving));
-            }
+            self.entries[frame].unpin();
         }
     }
 
@@ -174,22 +167,17 @@ impl Steward {
             let Some(frame) = first else { break };
             self.forget(self.entries[frame].block);
         }
-        for record in self.owners.iter_mut() {
-            if let Some(manager) = record.manager.as_mut() {
-                manager.forget_file(file);
-            }
-        }
+        self.owners.managers_mut().for_each(|manager| _ = manager.forget_file(file));
         self.in_shadow(|shadow| shadow.forget_file(file));
     }
 
     /// Remembers the owner of a block, in case its drop is refused.
     #[inline]
-    pub(crate) fn remember(&mut self, frame: Handle) {
-        let entry = &self.entries[frame];
-        let former = match self.owners.alive(entry.owner) {
-            Some(record) => record.id.map_or(Former::Common, Former::Owner),
-            None => Former::Nobody,
+    pub(super) fn remember(&mut self, block: Block, owner: OwnerKey) {
+        let former = match owner {
+            COMMON => Former::Common,
+            key => self.owners.id(key).map_or(Former::Nobody, Former::Owner),
         };
-        self.recent_drops.push(entry.block, former);
+        self.recent_drops.push(block, former);
     }
 }

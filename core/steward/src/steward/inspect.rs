@@ -1,11 +1,12 @@
 //! Looking at a steward: counters, explanations, and the check of all invariants.
 
-use pantler_policy::{Handle, PolicyName};
+use pantler_policy::PolicyName;
 
+use super::Steward;
 use crate::entry::{NO_LEVEL, Room};
-use crate::owners::{NOBODY, OwnerKey, OwnerRecord};
+use crate::lists::{ListStat, Prefetched};
 use crate::placement::Tier;
-use crate::{Block, Counters, Decision, FileId, Frame, Options, OwnerId, Steward, Traffic};
+use crate::{Block, Counters, Decision, FileId, Frame, Options, OwnerId, Traffic};
 
 /// What is known of one cached block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,15 +67,6 @@ pub struct FileStat {
     pub traffic: Traffic,
 }
 
-fn stat_of(record: &OwnerRecord) -> OwnerStat {
-    OwnerStat {
-        id: record.id,
-        counters: record.counters,
-        in_control: record.manager.is_some(),
-        revoked: record.revoked,
-    }
-}
-
 impl Steward {
     /// The frame of a cached block. Not a reference.
     #[inline]
@@ -89,7 +81,7 @@ impl Steward {
 
     /// Pages that the blocks in the weighing room hold.
     pub fn pages_used(&self) -> u32 {
-        self.weighed()
+        self.rooms.weighed()
     }
 
     /// Pages in all.
@@ -99,7 +91,13 @@ impl Steward {
 
     /// Blocks in the waiting room.
     pub fn waiting(&self) -> u32 {
-        self.waiting.len()
+        self.rooms.waiting()
+    }
+
+    /// Frames that the waiting room has now, and the weighing room may not use.
+    #[inline]
+    pub fn waiting_max(&self) -> u32 {
+        self.rooms.waiting_max()
     }
 
     /// Placeholders in the table.
@@ -120,7 +118,7 @@ impl Steward {
 
     /// What happened to a live owner.
     pub fn owner_counters(&self, owner: OwnerId) -> Option<Counters> {
-        Some(self.owners.alive(self.owners.find(owner)?)?.counters)
+        self.owner(owner).map(|stat| stat.counters)
     }
 
     /// Whether a live owner lost control, or was born without it, and was not granted it since
@@ -131,17 +129,17 @@ impl Steward {
 
     /// Live owners, the common owner first.
     pub fn owners(&self) -> impl Iterator<Item = OwnerStat> {
-        self.owners.iter().map(|(_, record)| stat_of(record))
+        self.owners.iter().map(|(_, stat)| stat)
     }
 
     /// A live owner.
     pub fn owner(&self, owner: OwnerId) -> Option<OwnerStat> {
-        self.owners.alive(self.owners.find(owner)?).map(stat_of)
+        self.owners.stat(self.owners.find(owner)?)
     }
 
     /// Owners in control, revoked ones included.
     pub fn managers(&self) -> u32 {
-        self.managers
+        self.owners.in_control()
     }
 
     /// The priorities of an owner in control, ascending.
@@ -151,6 +149,27 @@ impl Steward {
             policy: level.blocks.name(),
             blocks: level.blocks.len(),
         })
+    }
+
+    /// What is known of the list of `owner`.
+    pub fn list(&self, owner: OwnerId) -> Option<ListStat> {
+        let at = self.lists.at(self.owners.find(owner)?)?;
+        Some(self.lists[at].stat())
+    }
+
+    /// Owners that have a list.
+    pub fn lists(&self) -> usize {
+        self.lists.len()
+    }
+
+    /// What became of blocks that lists brought in, all owners together.
+    pub fn prefetched(&self) -> Prefetched {
+        self.lists.prefetched()
+    }
+
+    /// What lookahead of the steward's own did so far.
+    pub fn looked(&self) -> Prefetched {
+        self.lookahead.looked()
     }
 
     /// Files with cached blocks, and the last few without, in no order.
@@ -180,12 +199,12 @@ impl Steward {
         Some(Explanation {
             frame: Frame(frame),
             room: entry.room,
-            owner: self.owners.alive(entry.owner).and_then(|record| record.id),
+            owner: self.owners.id(entry.owner),
             priority: manager.filter(|_| entry.level != NO_LEVEL).map(|m| m.level_priority(entry.level)),
             temporary: entry.temporary,
-            pinned: entry.pins > 0,
+            pinned: entry.is_pinned(),
             arriving: entry.arriving,
-            keep: self.keeps(frame),
+            keep: self.tiers.as_ref().and_then(|tiers| tiers.keeps(frame)),
         })
     }
 
@@ -193,54 +212,20 @@ impl Steward {
     /// Takes time in proportion to everything cached: for tests and fuzzing.
     pub fn validate(&self) {
         self.entries.validate();
-        self.weighing.validate(&self.links);
-        self.waiting.validate(&self.links);
-        let in_room = |room| self.entries.iter().filter(|(_, entry)| entry.room == room).count() as u32;
-        assert_eq!(self.weighing.len(), in_room(Room::Weighing), "S1: blocks in the weighing room");
-        let pages = |frame| self.entries.pages(frame);
-        let weighed: u32 = self.weighing.iter(&self.links).map(pages).sum();
-        assert_eq!(self.weighed(), weighed, "S5: pages");
-        assert_eq!(self.waiting.len(), in_room(Room::Waiting), "S1: blocks in the waiting room");
-        for frame in self.weighing.iter(&self.links) {
-            assert_eq!(self.entries[frame].room, Room::Weighing, "S1: frame {frame}");
-            self.validate_keeper(frame);
-        }
-        for frame in self.waiting.iter(&self.links) {
-            assert_eq!(self.entries[frame].level, NO_LEVEL, "S2: frame {frame} waits, and has a manager");
-            assert_eq!(self.entries[frame].owner, NOBODY, "A1: frame {frame} waits, and has an owner");
-        }
+        self.rooms.validate(&self.entries);
         self.files.validate(|frame| self.entries[frame].file, self.entries.len());
-        let owned =
-            |key: OwnerKey| self.entries.iter().filter(|(_, entry)| entry.owner == key).count() as u32;
-        self.owners.validate(owned);
-        for (_, record) in self.owners.iter() {
-            if let Some(manager) = &record.manager {
-                manager.validate(&self.managed, |frame| self.entries[frame]);
-            }
-        }
-        let in_weighing =
-            |frame: Handle| self.links.is_linked(frame) && self.entries[frame].room == Room::Weighing;
-        let outside = |block| self.entries.find(block).is_none_or(|frame| !in_weighing(frame));
-        self.placeholders.validate(|frame| frame < self.entries.frames() && in_weighing(frame), outside);
-        self.validate_lists();
-        if self.looks_ahead() {
-            self.sizing.validate();
-        }
-        if let Some(positions) = &self.positions {
-            positions.validate(self.waiting.iter(&self.links).rev());
-        }
+        self.owners.validate(&self.entries, self.rooms.in_order());
+        let weighs = |frame| self.rooms.weighs(frame, &self.entries);
+        let outside = |block| self.entries.find(block).is_none_or(|frame| !weighs(frame));
+        self.placeholders.validate(|frame| frame < self.entries.frames() && weighs(frame), outside);
+        self.lists.validate(&self.entries, self.rooms.in_order());
+        self.lookahead.validate();
         if let Some(shadow) = &self.shadow {
             shadow.validate();
         }
-        self.validate_tiers();
-        let is_over = self.waiting.len() > self.waiting_limit();
-        assert!(!is_over || self.waiting_is_over, "S4: too many blocks wait");
-    }
-
-    fn validate_keeper(&self, frame: Handle) {
-        let entry = &self.entries[frame];
-        let kept = self.owners.manager_for(entry.owner).is_some();
-        assert_eq!(entry.level != NO_LEVEL, kept, "S2: frame {frame} of {:?}", entry.block);
-        assert_eq!(self.managed.is_linked(frame), kept, "S2: frame {frame} of {:?}", entry.block);
+        if let Some(tiers) = &self.tiers {
+            tiers.validate(|frame| self.entries.in_use(frame).map(|entry| entry.block));
+            assert!(self.capacity() <= tiers.frames(0), "B1: {} frames", self.capacity());
+        }
     }
 }

@@ -1,16 +1,17 @@
-//! The calls by which owners control their blocks (rules C1 to C3, C6, C8).
+//! How owners begin, control their blocks, lose control, and end (rules C1 to C3, C6, C8, L7).
 //!
 //! A call affects the caller's blocks only, and either happens as a whole or changes nothing.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use pantler_policy::{Handle, Links, PolicyName, Spec};
 
-use crate::entry::{Entries, Entry, Room};
+use super::Steward;
+use crate::entry::{Brought, Entries, Entry, Room};
 use crate::manager::Manager;
-use crate::owners::{COMMON, OwnerKey};
-use crate::{Block, FileId, OwnerId, Steward};
+use crate::owners::{COMMON, NOBODY, OwnerKey};
+use crate::shadow::Shadow;
+use crate::{Access, Action, Block, FileId, OwnerId};
 
 /// Why a call was refused. Nothing changed. With the bound, where one was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,6 +60,46 @@ pub enum HintError {
 }
 
 impl Steward {
+    // Owners.
+
+    /// `child` is new, and comes from `parent` by a fork: it is born with its parent's standing
+    /// (L7), and nothing else of it. An owner that has lost control has it no more by forking.
+    pub fn born(&mut self, child: OwnerId, parent: OwnerId) {
+        if let Some(parent) = self.owner(parent) {
+            self.owners.begin(child, parent.revoked);
+        }
+    }
+
+    /// `owner` is new, and comes from one that had lost control and is gone: it begins without, as
+    /// if it had lost it itself (L7).
+    pub fn born_revoked(&mut self, owner: OwnerId) {
+        self.owners.begin(owner, true);
+    }
+
+    /// A revoked owner gets its control back (L7). Says whether it was revoked.
+    pub fn grant(&mut self, owner: OwnerId) -> bool {
+        self.owners.grant(owner)
+    }
+
+    /// `owner` is no more: its blocks have no owner (A1), its control ends.
+    ///
+    /// With a policy of its own the common owner keeps the blocks of owners that exit from it.
+    pub fn exit(&mut self, owner: OwnerId) {
+        let Some(key) = self.owners.find(owner) else { return };
+        for frame in self.disband(key) {
+            self.owners.charge(&mut self.entries[frame], NOBODY);
+        }
+        self.owners.bury(key);
+        self.in_shadow(|shadow| shadow.exit(owner));
+    }
+
+    fn disband(&mut self, key: OwnerKey) -> Vec<Handle> {
+        self.lists.remove(key);
+        self.owners.disband(key, &mut self.entries)
+    }
+
+    // Control.
+
     /// C1: sets the long-term priority of a file for `owner`. Its cached blocks move at once, but
     /// for those under a temporary priority.
     ///
@@ -150,15 +191,14 @@ impl Steward {
         if old == new {
             return;
         }
-        let wish = |manager: &Manager| Some(manager.priority(old)).filter(|&priority| priority != 0);
-        let wishes =
-            self.owners.iter().filter_map(|(key, record)| Some((key, wish(record.manager.as_ref()?)?)));
-        let wishes: Vec<(OwnerKey, i32)> = wishes.collect();
+        let wishes = self.owners.managers().map(|(key, manager)| (key, manager.priority(old)));
+        let wishes: Vec<(OwnerKey, i32)> = wishes.filter(|(_, priority)| *priority != 0).collect();
         self.forget_file(old);
         let limits = self.options.limits;
         for (key, priority) in wishes {
             // One hint went and one comes, for a priority that is in use: no bound can be passed.
-            let level = manager(self, key).and_then(|it| it.set_priority(new, priority, &limits).ok());
+            let manager = self.owners.manager_mut(key);
+            let level = manager.and_then(|(manager, _)| manager.set_priority(new, priority, &limits).ok());
             if let Some(level) = level {
                 let frames = self.own_frames(key, new, |entry| !entry.temporary);
                 self.move_frames(key, &frames, level);
@@ -169,11 +209,7 @@ impl Steward {
     /// Files of which a body keeps nothing any more, not even a name: all hints for them end, so
     /// that they do not count towards any bound (C6). None of their blocks is cached.
     pub fn forget_wishes(&mut self, is_gone: impl Fn(FileId) -> bool) {
-        for record in self.owners.iter_mut() {
-            if let Some(manager) = record.manager.as_mut() {
-                manager.forget_files(&is_gone);
-            }
-        }
+        self.owners.managers_mut().for_each(|manager| manager.forget_files(&is_gone));
     }
 
     /// Takes control for `owner` if it has none, and tells its manager a wish. `None` without
@@ -190,34 +226,30 @@ impl Steward {
         if self.manager_of(owner).is_none() {
             // C6: a first call that passes a bound leaves no trace, so it is tried on a spare
             // manager.
-            wish(&mut Manager::new(self.options.seed), &mut self.managed, &self.entries)?;
+            wish(&mut Manager::new(self.options.seed), &mut Links::default(), &self.entries)?;
         }
         let key = self.take_control(owner)?;
-        let record = self.owners.alive_mut(key);
-        let Some(manager) = record.and_then(|record| record.manager.as_deref_mut()) else { return Ok(None) };
-        Ok(Some((key, wish(manager, &mut self.managed, &self.entries)?)))
+        let Some((manager, managed)) = self.owners.manager_mut(key) else { return Ok(None) };
+        Ok(Some((key, wish(manager, managed, &self.entries)?)))
     }
 
     /// C8: the first control call of an owner moves its blocks from the common owner to its own
     /// manager, in the order of `G`.
-    pub(crate) fn take_control(&mut self, owner: OwnerId) -> Result<OwnerKey, HintError> {
+    pub(super) fn take_control(&mut self, owner: OwnerId) -> Result<OwnerKey, HintError> {
         let limits = self.options.limits;
-        if self.manager_of(owner).is_none() && self.managers >= limits.managers {
+        if self.manager_of(owner).is_none() && self.managers() >= limits.managers {
             return Err(HintError::TooManyOwners(limits.managers));
         }
         let key = self.owners.key(owner);
         if key == COMMON {
             return Err(HintError::TooManyOwners(limits.owners));
         }
-        if manager(self, key).is_some() {
+        if self.owners.is_in_control(key) {
             return Ok(key);
         }
         let frames = self.own_blocks_in_order(key);
         frames.iter().for_each(|&frame| self.unmanage(frame));
-        if let Some(record) = self.owners.alive_mut(key) {
-            record.manager = Some(Box::new(Manager::new(self.options.seed)));
-            self.managers += 1;
-        }
+        self.owners.take_control(key, self.options.seed);
         frames.iter().for_each(|&frame| self.manage(frame));
         Ok(key)
     }
@@ -225,8 +257,7 @@ impl Steward {
     /// Blocks of an owner in the order of `G`.
     fn own_blocks_in_order(&self, key: OwnerKey) -> Vec<Handle> {
         let own = |&frame: &Handle| self.entries[frame].owner == key;
-        let count = self.owners.alive(key).map_or(0, |record| record.counters.blocks) as usize;
-        self.weighing.iter(&self.links).filter(own).take(count).collect()
+        self.rooms.in_order().filter(own).take(self.owners.blocks(key) as usize).collect()
     }
 
     /// Blocks of a file that an owner's manager lists and `wanted` accepts, in order of their
@@ -234,7 +265,7 @@ impl Steward {
     fn own_frames(&self, key: OwnerKey, file: FileId, wanted: impl Fn(&Entry) -> bool) -> Vec<Handle> {
         let own = |&frame: &Handle| self.is_own(key, frame) && wanted(&self.entries[frame]);
         let mut frames: Vec<Handle> = self.files.frames(file).filter(own).collect();
-        frames.sort_unstable_by_key(|&frame| self.managed.stamp(frame));
+        frames.sort_unstable_by_key(|&frame| self.owners.stamp(frame));
         frames
     }
 
@@ -244,18 +275,71 @@ impl Steward {
     }
 
     fn move_frames(&mut self, key: OwnerKey, frames: &[Handle], level: u16) {
-        let record = self.owners.alive_mut(key);
-        if let Some(manager) = record.and_then(|record| record.manager.as_mut()) {
-            manager.move_group(&mut self.managed, &mut self.entries, frames, level);
+        if let Some((manager, managed)) = self.owners.manager_mut(key) {
+            manager.move_group(managed, &mut self.entries, frames, level);
         }
     }
 
-    pub(crate) fn manager_of(&self, owner: OwnerId) -> Option<&Manager> {
-        let key = self.owners.find(owner)?;
-        self.owners.alive(key)?.manager.as_deref()
+    pub(super) fn manager_of(&self, owner: OwnerId) -> Option<&Manager> {
+        self.owners.manager(self.owners.find(owner)?)
     }
-}
 
-fn manager(steward: &mut Steward, key: OwnerKey) -> Option<&mut Manager> {
-    steward.owners.alive_mut(key)?.manager.as_deref_mut()
+    // The shadow, and revocation (L7).
+
+    /// A reference, and the same in the shadow if there was one before.
+    #[inline]
+    pub(super) fn shadowed(
+        &mut self,
+        owner: OwnerId,
+        block: Block,
+        reference: impl FnOnce(&mut Self) -> Access,
+    ) -> Access {
+        if !self.shadow.as_deref().is_some_and(|shadow| shadow.follows(block)) {
+            return reference(self);
+        }
+        // What was prefetched, and is used only now, was not left by a reference: the shadow
+        // fetches nothing ahead.
+        let entry = self.entries.find(block).map(|frame| &self.entries[frame]);
+        let left = entry.is_some_and(|entry| entry.brought == Brought::Reference);
+        let access = reference(self);
+        if access != Access::Full {
+            self.follow_in_shadow(owner, block, left);
+        }
+        access
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn follow_in_shadow(&mut self, owner: OwnerId, block: Block, left: bool) {
+        let weighing = self.rooms.weighing_max();
+        let pages = self.entries.find(block).map_or(1, |frame| self.entries.pages(frame));
+        // One that ever overruled answers for its own misses.
+        let is_oblivious = self.owner(owner).is_none_or(|it| it.revoked || it.counters.overrules == 0);
+        let Some(shadow) = self.shadow.as_deref_mut() else { return };
+        let hit = shadow.reference(owner, block, pages, weighing);
+        if is_oblivious
+            && shadow.compare(left, hit, self.options.revocation)
+            && let Some((key, owner, notice)) = shadow.accuse(&self.owners, weighing)
+        {
+            self.owners.revoke(key);
+            self.actions.push_back(Action::Notice { owner, notice });
+        }
+        if !shadow.is_of_use(&self.owners, self.options.frames()) {
+            self.shadow = None;
+        }
+    }
+
+    /// An owner overruled: whether it harms others is seen from now on, if there are any.
+    pub(super) fn begin_shadow(&mut self) {
+        if self.options.revocation.needed != u32::MAX && self.owners.live() > 1 {
+            self.shadow = Shadow::new(&self.options, self.rooms.weighing_max());
+        }
+    }
+
+    /// What happens to blocks and owners from outside happens in the shadow, too.
+    pub(super) fn in_shadow(&mut self, event: impl FnOnce(&mut Self)) {
+        if let Some(shadow) = self.shadow.as_deref_mut() {
+            shadow.tell(event);
+        }
+    }
 }

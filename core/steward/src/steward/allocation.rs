@@ -17,54 +17,20 @@
 
 use pantler_policy::Handle;
 
+use super::Steward;
 use crate::decision::{Decision, Rule};
-use crate::entry::{Entry, NO_LEVEL, Room};
+use crate::entry::{Brought, Entry, NO_LEVEL, Room};
 use crate::owners::{COMMON, NOBODY, OwnerKey};
-use crate::{Action, Allocation, Block, Frame, Steward, Why};
+use crate::{Action, Allocation, Block, Frame, Why};
 
 impl Steward {
-    /// Pages of the weighing room. Each frame of the waiting room has room for a whole block.
-    #[inline]
-    pub(crate) fn weighing_max(&self) -> u32 {
-        self.options.capacity - self.waiting_max() * self.options.block_pages
-    }
-
-    /// Pages that the blocks in the weighing room hold.
-    #[inline]
-    pub(crate) fn weighed(&self) -> u32 {
-        self.weighing.len() + self.more_pages
-    }
-
-    /// Whether `pages` more would be too many for the weighing room.
-    #[inline]
-    pub(crate) fn is_too_full_for(&self, pages: u32) -> bool {
-        self.weighed() + pages > self.weighing_max()
-    }
-
-    /// Whether there is or can be made room for `pages` in the weighing room.
-    #[inline]
-    pub(crate) fn has_room(&self, pages: u32) -> bool {
-        if !self.is_too_full_for(pages) {
-            return true;
-        }
-        let mut needed = self.weighed() + pages - self.weighing_max();
-        let unpinned = self.weighing.iter(&self.links).filter(|&frame| self.entries[frame].pins == 0);
-        unpinned.map(|frame| self.entries.pages(frame)).any(|pages| {
-            needed = needed.saturating_sub(pages);
-            needed == 0
-        })
-    }
-
     /// Makes room for a block of `pages` in the weighing room. `false` when too much is pinned.
     ///
     /// The newcomer takes victims until it fits (L2): its placeholder names the first candidate at
     /// most, as it is deleted by that.
-    pub(crate) fn make_room(&mut self, newcomer: Option<Block>, owner: OwnerKey, pages: u32) -> bool {
-        let (weighed, max) = (self.weighed(), self.weighing_max());
-        if weighed > max {
-            self.trim_weighing();
-        }
-        if weighed + pages <= max || weighed > max && !self.is_too_full_for(pages) {
+    pub(super) fn make_room(&mut self, newcomer: Option<Block>, owner: OwnerKey, pages: u32) -> bool {
+        self.trim_weighing();
+        if !self.rooms.is_too_full_for(pages) {
             // L5: no frame is needed.
             if let Some(block) = newcomer {
                 self.placeholders.take(block);
@@ -75,7 +41,7 @@ impl Steward {
             if !self.replace(newcomer, owner) {
                 return false;
             }
-            if !self.is_too_full_for(pages) {
+            if !self.rooms.is_too_full_for(pages) {
                 return true;
             }
         }
@@ -83,8 +49,8 @@ impl Steward {
 
     /// Shrinks the weighing room to its bound: no block is missing, so candidates come from the LRU
     /// end (W5).
-    pub(crate) fn trim_weighing(&mut self) {
-        while self.is_too_full_for(0) {
+    pub(super) fn trim_weighing(&mut self) {
+        while self.rooms.is_too_full_for(0) {
             if !self.replace(None, NOBODY) {
                 return;
             }
@@ -92,11 +58,10 @@ impl Steward {
     }
 
     /// L2 to L4: finds a candidate, asks its owner's manager, and drops the victim.
-    pub(crate) fn replace(&mut self, newcomer: Option<Block>, owner: OwnerKey) -> bool {
-        let unpinned = |&frame: &Handle| self.entries[frame].pins == 0;
-        let Some(oldest) = self.weighing.iter(&self.links).find(unpinned) else { return false };
+    pub(super) fn replace(&mut self, newcomer: Option<Block>, owner: OwnerKey) -> bool {
+        let Some(oldest) = self.rooms.oldest_unpinned(&self.entries) else { return false };
         let (candidate, rule) = match newcomer.and_then(|block| self.use_placeholder(block)) {
-            Some(target) if self.entries[target].pins == 0 => (target, Rule::Placeholder),
+            Some(target) if !self.entries[target].is_pinned() => (target, Rule::Placeholder),
             _ => (oldest, Rule::LeastRecentlyUsed),
         };
         let victim = self.name_victim(candidate);
@@ -117,7 +82,7 @@ impl Steward {
     /// what is found by the frame, one replacement ahead of what is found by that. Decides nothing.
     #[inline]
     fn expect_candidates(&self) {
-        let mut oldest = self.weighing.iter(&self.links);
+        let mut oldest = self.rooms.in_order();
         if let Some(next) = oldest.next() {
             self.entries.prefetch_removal(next);
             self.files.prefetch_removal(next);
@@ -126,7 +91,7 @@ impl Steward {
             self.entries.prefetch(after);
             self.files.prefetch(after);
             self.placeholders.prefetch(after);
-            self.links.prefetch_neighbours(after);
+            self.rooms.prefetch_removal(after);
         }
     }
 
@@ -134,38 +99,29 @@ impl Steward {
     fn use_placeholder(&mut self, block: Block) -> Option<Handle> {
         let target = self.placeholders.take(block)?;
         let keeper = self.owners.keeper(self.entries[target].owner);
-        if let Some(record) = self.owners.alive_mut(keeper)
-            && record.manager.is_some()
-            && !record.revoked
-        {
-            record.counters.mistakes += 1;
-        }
+        self.owners.placeholder_used(keeper);
         Some(target)
     }
 
     /// L3: the manager in control names a victim, which leaves its list. Else it is the candidate.
     fn name_victim(&mut self, candidate: Handle) -> Handle {
         let keeper = self.owners.keeper(self.entries[candidate].owner);
-        let named = match self.list_at(keeper).filter(|&at| self.is_trusted(at)) {
-            Some(at) => self.name_by_list(at),
+        let trusted = |&at: &usize| self.lists[at].is_trusted(&self.options.prefetching);
+        let named = match self.lists.at(keeper).filter(trusted) {
+            Some(at) => self.lists[at].name_victim(&mut self.owners, &mut self.entries),
             None => {
-                let (entries, streams) = (&self.entries, &self.streams);
-                let (frames, pages) = (self.options.frames(), self.options.block_pages);
+                let (entries, lookahead) = (&self.entries, &self.lookahead);
                 let stays = |frame: Handle| {
-                    entries[frame].pins != 0 || streams.stands_at(entries[frame].block, pages, frames)
+                    let entry = &entries[frame];
+                    entry.is_pinned() || lookahead.stands_at(entry.block)
                 };
-                self.owners.alive_mut(keeper).and_then(|record| {
-                    let manager = record.manager.as_mut().filter(|_| !record.revoked)?;
-                    manager.replace_block(&mut self.managed, &stays)
-                })
+                self.owners.replace_block(keeper, &stays)
             }
         };
         match named {
             Some(victim) => {
                 self.entries[victim].level = NO_LEVEL;
-                if !self.lists.is_empty() {
-                    self.list_lost(victim);
-                }
+                self.lists.lost(&self.entries[victim]);
                 victim
             }
             None => {
@@ -179,15 +135,15 @@ impl Steward {
     fn overrule(&mut self, victim: Handle, candidate: Handle) {
         let block = self.entries[victim].block;
         if self.options.allocation.swaps() {
-            self.weighing.swap(&mut self.links, victim, candidate);
+            self.rooms.swap(victim, candidate);
         }
         if self.options.allocation == Allocation::LruSp {
             self.placeholders.repoint(victim, candidate);
             self.placeholders.insert(block, candidate);
         }
         let keeper = self.owners.keeper(self.entries[candidate].owner);
-        if let Some(record) = self.owners.alive_mut(keeper) {
-            record.counters.overrules += 1;
+        if let Some(counters) = self.owners.counters_mut(keeper) {
+            counters.overrules += 1;
         }
         // The common owner's policy was chosen by the user that runs the cache: it cannot be taken
         // away.
@@ -197,7 +153,7 @@ impl Steward {
     }
 
     #[inline]
-    pub(crate) fn log(
+    fn log(
         &mut self,
         victim: Handle,
         candidate: Handle,
@@ -208,32 +164,59 @@ impl Steward {
         if !self.log.is_on() {
             return;
         }
-        let id = |key: OwnerKey| self.owners.alive(key).and_then(|record| record.id);
         let decision = Decision {
             sequence: 0,
             victim: self.entries[victim].block,
-            victim_owner: id(self.entries[victim].owner),
+            victim_owner: self.owners.id(self.entries[victim].owner),
             candidate: self.entries[candidate].block,
             newcomer,
-            newcomer_owner: id(owner),
+            newcomer_owner: self.owners.id(owner),
             rule,
             to: None,
         };
         self.log.push(decision);
     }
 
+    // The waiting room.
+
+    pub(super) fn trim_waiting(&mut self) {
+        while self.rooms.has_surplus() && self.drop_oldest_waiting() {}
+        self.rooms.trimmed();
+    }
+
+    /// W4: the oldest leaves. `false` when all are pinned.
+    pub(super) fn drop_oldest_waiting(&mut self) -> bool {
+        let Some(oldest) = self.rooms.oldest_waiting(&self.entries) else { return false };
+        self.log(oldest, oldest, None, NOBODY, Rule::NeverReferenced);
+        self.drop_frame(oldest);
+        true
+    }
+
+    /// W1: a looked-ahead block is referenced, and moves to the weighing room: an allocation
+    ///     without I/O (L9).
+    pub(super) fn promote(&mut self, owner: OwnerKey, frame: Handle) {
+        let block = self.entries[frame].block;
+        self.rooms.stop_waiting(frame);
+        self.owners.missing_block(owner, block);
+        self.trim_waiting();
+        // Out of both rooms for a moment, the block can neither be candidate nor victim of its own
+        // promotion.
+        if !self.make_room(Some(block), owner, self.entries.pages(frame)) {
+            self.placeholders.take(block);
+        }
+        self.entries[frame].room = Room::Weighing;
+        self.admit(owner, frame);
+    }
+
     // A frame.
 
     /// Gives a block of `pages` a frame, in no list of its room yet.
-    pub(crate) fn add(&mut self, block: Block, room: Room, pages: u32) -> Handle {
+    pub(super) fn add(&mut self, block: Block, room: Room, pages: u32) -> Handle {
         let file = self.files.slot(block.file);
         let frame = self.entries.insert(Entry::new(block, file, room));
         self.entries.set_pages(frame, pages);
-        if frame >= self.links.capacity() {
-            let frames = (frame + 1).next_power_of_two();
-            self.links.grow(frames);
-            self.managed.grow(frames);
-        }
+        self.rooms.make_place(frame);
+        self.owners.make_place(frame);
         self.files.add(file, frame);
         if let Some(tiers) = &mut self.tiers {
             tiers.awaits(frame, block.file);
@@ -241,28 +224,53 @@ impl Steward {
         frame
     }
 
+    /// L5: a block with a frame enters `G` at the MRU end, and is its owner's.
+    #[inline]
+    pub(super) fn admit(&mut self, owner: OwnerKey, frame: Handle) {
+        self.rooms.push(frame, self.entries.pages(frame));
+        self.own(owner, frame);
+    }
+
+    /// A newcomer without a reference takes a frame at the MRU end, and is in flight.
+    pub(super) fn enter_unreferenced(
+        &mut self,
+        owner: OwnerKey,
+        block: Block,
+        brought: Brought,
+        pages: u32,
+    ) -> Handle {
+        let frame = self.add(block, Room::Weighing, pages);
+        let entry = &mut self.entries[frame];
+        entry.brought = brought;
+        entry.begin_fetch();
+        self.admit(owner, frame);
+        frame
+    }
+
+    /// W4: a block that was looked ahead waits, newest.
+    pub(super) fn enter_waiting(&mut self, block: Block, pages: u32) -> Handle {
+        let frame = self.add(block, Room::Waiting, pages);
+        self.entries[frame].brought = Brought::Lookahead;
+        self.lookahead.count();
+        self.rooms.wait(frame);
+        frame
+    }
+
     /// The body is to read a block that has a frame.
-    pub(crate) fn fetch(&mut self, block: Block, frame: Handle, why: Why) {
+    pub(super) fn fetch(&mut self, block: Block, frame: Handle, why: Why) {
         let from = self.tiers.as_ref().and_then(|tiers| tiers.expected(block));
         self.actions.push_back(Action::Fetch { block, frame: Frame(frame), why, from });
     }
 
-    /// A block enters `G` at the MRU end.
-    #[inline]
-    pub(crate) fn push_weighing(&mut self, frame: Handle) {
-        self.weighing.push_back(&mut self.links, frame);
-        self.more_pages += self.entries.pages(frame) - 1;
-    }
-
     /// L8: a block leaves otherwise than as victim. Its bytes are not there to go anywhere.
-    pub(crate) fn remove(&mut self, frame: Handle) {
+    pub(super) fn remove(&mut self, frame: Handle) {
         self.leave(frame, false);
         self.detach(frame);
         self.release(frame);
     }
 
     /// The same, where the body has the bytes yet: queues the drop.
-    pub(crate) fn give_up(&mut self, frame: Handle) {
+    pub(super) fn give_up(&mut self, frame: Handle) {
         self.detach(frame);
         self.drop_frame(frame);
     }
@@ -276,59 +284,48 @@ impl Steward {
     }
 
     /// Takes a block, which no manager lists any more, out of its room, and queues its drop.
-    pub(crate) fn drop_frame(&mut self, frame: Handle) {
-        let (block, to) = (self.entries[frame].block, self.leave(frame, true));
-        self.remember(frame);
+    fn drop_frame(&mut self, frame: Handle) {
+        let Entry { block, owner, .. } = self.entries[frame];
+        let to = self.leave(frame, true);
+        self.remember(block, owner);
         self.release(frame);
         self.actions.push_back(Action::Drop { block, frame: Frame(frame), to });
     }
 
     fn release(&mut self, frame: Handle) {
         let entry = self.entries.remove(frame);
-        match entry.room {
-            Room::Weighing => {
-                self.weighing.remove(&mut self.links, frame);
-                self.more_pages -= self.entries.pages(frame) - 1;
-            }
-            Room::Waiting => self.stop_waiting(frame),
-        }
+        self.rooms.remove(frame, entry.room, self.entries.pages(frame));
         self.count_waste(entry.brought);
-        if !self.lists.is_empty() {
-            self.list_gone(entry.block);
-        }
+        self.lists.gone(entry.block);
         self.files.remove(entry.file, frame);
         self.owners.uncount_block(entry.owner);
     }
 
-    /// Charges a block to an owner.
-    pub(crate) fn charge(&mut self, frame: Handle, owner: OwnerKey) {
-        let former = core::mem::replace(&mut self.entries[frame].owner, owner);
-        self.owners.count_block(owner);
-        self.owners.uncount_block(former);
+    /// A block is charged to an owner, and on the list of the manager that keeps it, if one does.
+    #[inline]
+    pub(super) fn own(&mut self, owner: OwnerKey, frame: Handle) {
+        self.owners.charge(&mut self.entries[frame], owner);
+        self.manage(frame);
     }
 
     /// Puts a block on the list of the manager that keeps its owner's blocks, if there is one.
-    pub(crate) fn manage(&mut self, frame: Handle) {
+    #[inline]
+    pub(super) fn manage(&mut self, frame: Handle) {
         let entry = &mut self.entries[frame];
-        if let Some(manager) = self.owners.manager_for_mut(entry.owner) {
-            manager.new_block(&mut self.managed, entry, frame);
-            if !self.lists.is_empty() {
-                self.list_gained(frame);
-            }
+        if let Some((manager, managed)) = self.owners.manager_for_mut(entry.owner) {
+            manager.new_block(managed, entry, frame);
+            self.lists.gained(entry);
         }
     }
 
     /// Takes a block off its manager's list, if it is on one.
-    pub(crate) fn unmanage(&mut self, frame: Handle) {
+    pub(super) fn unmanage(&mut self, frame: Handle) {
         let entry = &mut self.entries[frame];
-        if entry.level == NO_LEVEL {
-            return;
-        }
-        if let Some(manager) = self.owners.manager_for_mut(entry.owner) {
-            manager.block_gone(&mut self.managed, entry, frame);
-            if !self.lists.is_empty() {
-                self.list_lost(frame);
-            }
+        if entry.level != NO_LEVEL
+            && let Some((manager, managed)) = self.owners.manager_for_mut(entry.owner)
+        {
+            manager.block_gone(managed, entry, frame);
+            self.lists.lost(entry);
         }
     }
 }

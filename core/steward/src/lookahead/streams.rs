@@ -31,6 +31,19 @@ pub(crate) struct Asked {
     pub(crate) end: u64,
 }
 
+impl Asked {
+    /// What a request for `pages` asks of a block of `size`. The first page of a block is never
+    /// behind the end of its file, whatever the caller believes: it is referenced.
+    #[inline]
+    pub(crate) fn new(block: Block, size: u32, pages: &Range<u64>, end: u64) -> Self {
+        let whole = block.extent(size, end);
+        let whole = whole.start..whole.end.max(whole.start.saturating_add(1));
+        let start = pages.start.clamp(whole.start, whole.end - 1);
+        let asked = start..pages.end.clamp(start + 1, whole.end.max(start + 1));
+        Self { is_whole: asked == whole, pages: asked, end }
+    }
+}
+
 /// The last reference of a stream.
 #[derive(Clone, Debug)]
 struct Head {
