@@ -200,9 +200,13 @@ impl Owners {
         self.alive(key).map_or(0, |record| record.counters.blocks)
     }
 
+    fn live_records(&self) -> impl Iterator<Item = (OwnerKey, &OwnerRecord)> {
+        (0..).zip(&self.records).filter(|(_, record)| record.alive)
+    }
+
     /// Live owners, the common owner first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (OwnerKey, OwnerStat)> {
-        (0..).zip(&self.records).filter(|(_, record)| record.alive).map(|(key, record)| (key, record.stat()))
+        self.live_records().map(|(key, record)| (key, record.stat()))
     }
 
     pub(crate) fn totals(&self) -> Counters {
@@ -280,19 +284,14 @@ impl Owners {
         self.manager_mut(self.keeper(owner))
     }
 
-    /// All managers with the owners whose they are.
+    /// All managers, with their owners.
     pub(crate) fn managers(&self) -> impl Iterator<Item = (OwnerKey, &Manager)> {
-        (0..)
-            .zip(&self.records)
-            .filter(|(_, record)| record.alive)
-            .filter_map(|(key, record)| Some((key, record.manager.as_deref()?)))
+        self.live_records().filter_map(|(key, record)| Some((key, record.manager.as_deref()?)))
     }
 
     pub(crate) fn managers_mut(&mut self) -> impl Iterator<Item = &mut Manager> {
-        self.records
-            .iter_mut()
-            .filter(|record| record.alive)
-            .filter_map(|record| record.manager.as_deref_mut())
+        // A dead owner's is gone.
+        self.records.iter_mut().filter_map(|record| record.manager.as_deref_mut())
     }
 
     /// The frames that an owner's manager lists, level by level.

@@ -19,7 +19,6 @@
 //!
 //! Source: H. S. Jeon, S. H. Noh, *Dynamic buffer cache management scheme based on simple and
 //! aggressive prefetching*, 4th Annual Linux Showcase & Conference, 2000.
-
 //!
 //! The way of a block, with the functions that are its steps; those of [`Steward`](crate::Steward)
 //! are named where rooms have none of their own:

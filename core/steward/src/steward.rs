@@ -227,25 +227,20 @@ impl Steward {
         }
         let owner = self.owners.key(owner);
         let goes_on = self.lookahead.goes_on_in(block, &asked);
-        let ahead = self.before_reference(owner, block, |_| asked);
-        if let Some(frame) = self.entries.find(block) {
-            let access = self.reference(owner, frame, goes_on);
-            self.after_reference(owner, block, ahead, false);
-            return access;
+        let ahead = self.is_followed().then(|| self.meet(owner, block, asked));
+        let access = match self.entries.find(block) {
+            Some(frame) => self.reference(owner, frame, goes_on),
+            None => Access::Miss(self.miss(owner, block, pages)),
+        };
+        if let Some(ahead) = ahead {
+            self.follow(owner, block, ahead, matches!(access, Access::Miss(_)));
         }
-        let frame = self.miss(owner, block, pages);
-        self.after_reference(owner, block, ahead, true);
-        Access::Miss(frame)
+        access
     }
 
     /// The block is fetched into a frame.
     #[inline]
     fn miss(&mut self, owner: OwnerKey, block: Block, pages: u32) -> Frame {
-        self.owners.missing_block(owner, block);
-        if !self.make_room(Some(block), owner, pages) {
-            // There was a frame, and this miss made the waiting room larger by it.
-            self.placeholders.take(block);
-        }
         let frame = self.enter(owner, block, pages);
         self.entries[frame].begin_fetch();
         self.fetch(block, frame, Why::Demand);
@@ -270,20 +265,14 @@ impl Steward {
     #[inline]
     fn observe(&mut self, owner: OwnerId, block: Block) -> Access {
         let owner = self.owners.key(owner);
-        let pages = self.options.block_pages;
-        let asked = |steward: &Self| steward.whole(block, u64::MAX);
-        let ahead = self.before_reference(owner, block, asked);
+        let ahead = self.is_followed().then(|| self.meet(owner, block, self.whole(block, u64::MAX)));
         let access = match self.entries.find(block) {
             Some(frame) => self.reference(owner, frame, false),
-            None => {
-                self.owners.missing_block(owner, block);
-                if !self.make_room(Some(block), owner, pages) {
-                    self.placeholders.take(block);
-                }
-                Access::Miss(Frame(self.enter(owner, block, pages)))
-            }
+            None => Access::Miss(Frame(self.enter(owner, block, self.options.block_pages))),
         };
-        self.after_reference(owner, block, ahead, false);
+        if let Some(ahead) = ahead {
+            self.follow(owner, block, ahead, false);
+        }
         access
     }
 
@@ -308,24 +297,13 @@ impl Steward {
         }
     }
 
-    /// Lists and lookahead follow a reference before it is served. Can queue drops.
-    #[inline(always)]
-    fn before_reference(
-        &mut self,
-        owner: OwnerKey,
-        block: Block,
-        asked: impl FnOnce(&Self) -> Asked,
-    ) -> Option<Ahead> {
-        let asked = self.is_followed().then(|| asked(self))?;
-        Some(self.meet(owner, block, asked))
-    }
-
     /// Whether lists or lookahead follow references.
     #[inline(always)]
     fn is_followed(&self) -> bool {
         !self.lists.is_empty() || self.lookahead.is_on()
     }
 
+    /// Lists and lookahead learn of a reference before it is served. Can queue drops.
     fn meet(&mut self, owner: OwnerKey, block: Block, asked: Asked) -> Ahead {
         let met = self.meet_list(owner, block);
         let follows = self.lookahead.follows(block, &self.entries);
@@ -336,13 +314,6 @@ impl Steward {
     }
 
     /// What lists and lookahead make of it afterwards. Can queue drops and fetches.
-    #[inline(always)]
-    fn after_reference(&mut self, owner: OwnerKey, block: Block, ahead: Option<Ahead>, arriving: bool) {
-        if let Some(ahead) = ahead {
-            self.follow(owner, block, ahead, arriving);
-        }
-    }
-
     fn follow(&mut self, owner: OwnerKey, block: Block, ahead: Ahead, arriving: bool) {
         // W6: what a list names needs no guess.
         let is_listed = matches!(ahead.met, Met::Step(_) | Met::Current);
@@ -425,8 +396,14 @@ impl Steward {
         }
     }
 
-    /// L5: a newcomer that was referenced takes a frame at the MRU end.
+    /// L2, L5: a newcomer that was referenced takes a frame at the MRU end.
     fn enter(&mut self, owner: OwnerKey, block: Block, pages: u32) -> Handle {
+        self.owners.missing_block(owner, block);
+        if !self.make_room(Some(block), owner, pages) {
+            // All are pinned; or there was a frame, and this miss made the waiting room larger by
+            // it.
+            self.placeholders.take(block);
+        }
         let frame = self.add(block, Room::Weighing, pages);
         self.admit(owner, frame);
         let file = self.entries[frame].file;

@@ -37,24 +37,18 @@ impl Steward {
             }
             return true;
         }
-        loop {
-            if !self.replace(newcomer, owner) {
-                return false;
-            }
+        while self.replace(newcomer, owner) {
             if !self.rooms.is_too_full_for(pages) {
                 return true;
             }
         }
+        false
     }
 
     /// Shrinks the weighing room to its bound: no block is missing, so candidates come from the LRU
     /// end (W5).
     pub(super) fn trim_weighing(&mut self) {
-        while self.rooms.is_too_full_for(0) {
-            if !self.replace(None, NOBODY) {
-                return;
-            }
-        }
+        while self.rooms.is_too_full_for(0) && self.replace(None, NOBODY) {}
     }
 
     /// L2 to L4: finds a candidate, asks its owner's manager, and drops the victim.
@@ -164,7 +158,7 @@ impl Steward {
         if !self.log.is_on() {
             return;
         }
-        let decision = Decision {
+        self.log.push(Decision {
             sequence: 0,
             victim: self.entries[victim].block,
             victim_owner: self.owners.id(self.entries[victim].owner),
@@ -173,8 +167,7 @@ impl Steward {
             newcomer_owner: self.owners.id(owner),
             rule,
             to: None,
-        };
-        self.log.push(decision);
+        });
     }
 
     // The waiting room.
