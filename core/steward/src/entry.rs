@@ -23,6 +23,12 @@ pub enum Room {
 }
 
 /// What brought a block in, as far as it still matters.
+///
+/// ```text
+///   Lookahead --- fill: a list names it ---> Foreseen
+///   List --- move_cursor: passed over ---> PassedOver --- flush_passed_over: needed ---> List
+///   each of them --- count_use: its first reference ---> Reference
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Brought {
     /// The frame is free.

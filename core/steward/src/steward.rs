@@ -194,11 +194,8 @@ impl Steward {
     ) -> (Access, Range<u64>) {
         let asked = Asked::new(block, self.options.block_pages, pages, end);
         let part = self.lookahead.part(block, &asked);
-        let moved = (!self.lookahead.moves_streams() && !asked.is_whole).then(|| asked.clone());
-        let access = self.access_placed(owner, block, asked, (part.end - part.start) as u32);
-        if let Some(asked) = moved {
-            self.lookahead.reach(block, &asked);
-        }
+        let access = self.access_placed(owner, block, asked.clone(), (part.end - part.start) as u32);
+        self.lookahead.reach_part(block, &asked);
         (access, part)
     }
 

@@ -1,5 +1,13 @@
 //! One owner's access list: the cursor, the next hole, and what is in flight.
 //!
+//! ```text
+//!                 begin_batch, fetches --> fetching --- answered: the last of the batch ---+
+//!   new --> idle                                                                           |
+//!            ^    await_serving ---------> unserved --- answered: the reader's block ------+
+//!            +-----------------------------------------------------------------------------+
+//!   `Lists::remove` ends it in any state: all steps are done, P2 discards it, its owner says so
+//! ```
+//!
 //! I1  Every step from the first after the cursor to before `hole` has its block in the weighing
 //!     room, or failed.
 //! I2  `marks` has the next use of exactly the owner's blocks that the steps name.

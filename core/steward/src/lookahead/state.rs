@@ -85,14 +85,12 @@ impl LookaheadState {
         self.streams.stands_at(block, self.block_pages, self.frames)
     }
 
-    /// Whether streams move when blocks after a reference are looked for. Else the caller says
-    /// [`reach`](Self::reach) for reads of less than a block.
-    pub(crate) fn moves_streams(&self) -> bool {
-        self.is_on && self.credit.is_some()
-    }
-
-    pub(crate) fn reach(&mut self, block: Block, asked: &Asked) -> u32 {
-        self.streams.reach(block.file, asked)
+    /// V10: after a read of less than a block its stream moves, if looking ahead did not move it.
+    pub(crate) fn reach_part(&mut self, block: Block, asked: &Asked) {
+        let moved = self.is_on && self.kind == Lookahead::Streams;
+        if !moved && !asked.is_whole {
+            self.streams.reach(block.file, asked);
+        }
     }
 
     /// Whether i−1 weighs and was referenced; `false` where no rule asks.
@@ -118,7 +116,7 @@ impl LookaheadState {
     pub(crate) fn window(&mut self, block: Block, follows: bool, asked: &Asked) -> u32 {
         match self.kind {
             Lookahead::Obl2 if !follows => 0,
-            Lookahead::Streams => self.window.min(self.reach(block, asked)),
+            Lookahead::Streams => self.window.min(self.streams.reach(block.file, asked)),
             _ => self.window,
         }
     }
