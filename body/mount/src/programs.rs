@@ -70,8 +70,8 @@ impl Programs {
     }
 
     /// Has what was written to a file brought to the device, and taken out of the page cache.
-    pub(crate) fn flush_and_drop(&self, file: Arc<OpenFile>) {
-        self.reaper.flush_and_drop(file);
+    pub(crate) fn write_out_and_drop(&self, file: Arc<OpenFile>) {
+        self.reaper.write_out_and_drop(file);
     }
 
     /// Ends the thread.

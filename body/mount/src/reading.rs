@@ -73,7 +73,7 @@ impl Core {
         Ok(self.keep((number, content), file, flags, rule.done_with.is_some(), charges))
     }
 
-    /// Makes a handle of an open file.
+    /// Gives an open file the number by which the kernel names it.
     pub(crate) fn keep(
         &self,
         (number, content): (u64, Arc<Content>),
@@ -173,7 +173,7 @@ impl Core {
     pub(crate) fn release(&self, handle: u64) {
         let handle = self.files.remove(handle);
         if let Some(handle) = handle.filter(|handle| handle.file.wrote()) {
-            self.programs.flush_and_drop(Arc::clone(&handle.file));
+            self.programs.write_out_and_drop(Arc::clone(&handle.file));
         }
     }
 }

@@ -14,7 +14,7 @@ use pantler_origin::OpenFile;
 use crate::lifecycle::Lifecycle;
 use crate::owners::Watch;
 
-/// Files waiting to be flushed; beyond that the kernel's own writeback has to do.
+/// Files waiting to be written out; beyond that the kernel's own writeback has to do.
 const WRITTEN_MAX: usize = 256;
 
 /// The number under which the bell is known. Watched processes are numbered from 1 on: their own
@@ -69,7 +69,7 @@ impl Reaper {
     }
 
     /// Has what was written to a file brought to the device, and taken out of the page cache.
-    pub(crate) fn flush_and_drop(&self, file: Arc<OpenFile>) {
+    pub(crate) fn write_out_and_drop(&self, file: Arc<OpenFile>) {
         self.mailbox.order(|orders| {
             if orders.written.len() < WRITTEN_MAX {
                 orders.written.push(file);
@@ -140,7 +140,7 @@ fn work(mailbox: &Mailbox, poll: &OwnedFd, lifecycle: &Lifecycle) {
         }
         for file in orders.written {
             if let Ok(file) = file.local() {
-                file.flush_and_drop();
+                file.write_out_and_drop();
             }
         }
         if orders.stop {

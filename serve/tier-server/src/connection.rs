@@ -99,17 +99,17 @@ impl Connection {
 
     /// Reads what is there and answers it, without writing. Returns the bytes that were read.
     pub(crate) fn serve(&mut self, shared: &mut Shared) -> usize {
-        let mut turn = 0;
+        let mut taken = 0;
         while !self.ended
             && !self.session.closing
             && !self.is_backed_up(shared)
             && !self.stalled
-            && turn < TURN_BYTES_MAX
+            && taken < TURN_BYTES_MAX
         {
             let more = match self.read() {
                 Ok((0, _)) => break,
                 Ok((count, more)) => {
-                    turn += count;
+                    taken += count;
                     more
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -126,7 +126,7 @@ impl Connection {
                 break;
             }
         }
-        turn
+        taken
     }
 
     /// Writes, and answers what waited for room.

@@ -38,8 +38,8 @@ pub struct Server {
     dirty: VecDeque<usize>,
     /// Bytes that these have read or wait to write.
     round_bytes: usize,
-    /// Connections that go on with the next turn.
-    next_turn: Vec<usize>,
+    /// Connections that go on with the next round.
+    next_round: Vec<usize>,
     shared: Shared,
     tls: Option<Arc<rustls::ServerConfig>>,
     /// Until when no client is accepted, for want of descriptors or memory; meanwhile the listener
@@ -97,7 +97,7 @@ impl Server {
             free: Vec::new(),
             dirty: VecDeque::new(),
             round_bytes: 0,
-            next_turn: Vec::new(),
+            next_round: Vec::new(),
             shared: Shared::new(options, port),
             tls,
             resting: None,
@@ -118,7 +118,7 @@ impl Server {
         let mut events = Vec::with_capacity(256);
         let mut looked = Instant::now();
         while !stop.load(Ordering::Acquire) {
-            self.turn(&mut events, Duration::from_millis(LOOK_MS))?;
+            self.round(&mut events, Duration::from_millis(LOOK_MS))?;
             if looked.elapsed() > Duration::from_millis(LOOK_MS) {
                 self.end_strangers();
                 looked = Instant::now();
@@ -129,7 +129,7 @@ impl Server {
             epoll::delete(&self.poll, &self.listener)?;
         }
         loop {
-            self.turn(&mut events, Duration::from_millis(10))?;
+            self.round(&mut events, Duration::from_millis(10))?;
             let waiting = self.connections.iter().flatten().any(Connection::has_output);
             if !waiting || Instant::now() > deadline {
                 return Ok(());
@@ -137,14 +137,14 @@ impl Server {
         }
     }
 
-    fn turn(&mut self, events: &mut Vec<epoll::Event>, longest: Duration) -> io::Result<()> {
+    fn round(&mut self, events: &mut Vec<epoll::Event>, longest: Duration) -> io::Result<()> {
         events.clear();
         if self.resting.is_some_and(|until| until <= Instant::now()) {
             let data = epoll::EventData::new_u64(LISTENER);
             let added = epoll::add(&self.poll, &self.listener, data, epoll::EventFlags::IN);
             self.resting = added.is_err().then(|| Instant::now() + Duration::from_millis(LOOK_MS));
         }
-        let wait = if self.next_turn.is_empty() { longest } else { Duration::ZERO };
+        let wait = if self.next_round.is_empty() { longest } else { Duration::ZERO };
         self.poll(events, wait)?;
         for event in events.iter() {
             match event.data.u64() {
@@ -152,7 +152,7 @@ impl Server {
                 number => self.serve(number as usize, event.flags),
             }
         }
-        for number in std::mem::take(&mut self.next_turn) {
+        for number in std::mem::take(&mut self.next_round) {
             if let Some(Some(connection)) = self.connections.get_mut(number) {
                 connection.go_on();
                 self.dirty.push_back(number);
@@ -284,8 +284,8 @@ impl Server {
     /// What is to be waited for, or the end of a connection.
     fn rearm(&mut self, number: usize) {
         let Some(Some(connection)) = self.connections.get_mut(number) else { return };
-        if connection.rests() && !self.next_turn.contains(&number) {
-            self.next_turn.push(number);
+        if connection.rests() && !self.next_round.contains(&number) {
+            self.next_round.push(number);
         }
         connection.charge(&mut self.shared);
         match connection.state(&self.shared) {
@@ -321,16 +321,16 @@ mod tests {
 
     use pantler_rig::eventually;
 
-    /// Until nothing happens any more; says how many commands each turn carried out.
-    fn turns(server: &mut Server) -> Vec<u64> {
-        let (mut events, mut turns) = (Vec::with_capacity(256), Vec::new());
+    /// Until nothing happens any more; says how many commands each round carried out.
+    fn rounds(server: &mut Server) -> Vec<u64> {
+        let (mut events, mut rounds) = (Vec::with_capacity(256), Vec::new());
         loop {
             let before = (server.shared.commands, server.shared.connections);
-            server.turn(&mut events, Duration::from_millis(1)).unwrap();
-            if before == (server.shared.commands, server.shared.connections) && server.next_turn.is_empty() {
-                return turns;
+            server.round(&mut events, Duration::from_millis(1)).unwrap();
+            if before == (server.shared.commands, server.shared.connections) && server.next_round.is_empty() {
+                return rounds;
             }
-            turns.push(server.shared.commands - before.0);
+            rounds.push(server.shared.commands - before.0);
         }
     }
 
@@ -349,11 +349,11 @@ mod tests {
         }
         let address = server.address().unwrap();
         let [mut greedy, mut other] = [(); 2].map(|()| TcpStream::connect(address).unwrap());
-        turns(&mut server);
+        rounds(&mut server);
         let scans = [&b"PANTLER.KEYS\r\n".repeat(21)[..], b"PING\r\n"].concat();
         greedy.write_all(&scans).unwrap();
-        let done = turns(&mut server);
-        // The word after the last long one goes with a turn of its own, or with that of a short
+        let done = rounds(&mut server);
+        // The word after the last long one goes with a round of its own, or with that of a short
         // one.
         assert_eq!(done.iter().sum::<u64>(), 22);
         assert!(done.iter().all(|&commands| commands <= 1), "{done:?}");
@@ -363,11 +363,11 @@ mod tests {
         other.set_nonblocking(true).unwrap();
         let before = server.shared.commands;
         while other.read(&mut answer).is_err() {
-            server.turn(&mut events, Duration::from_millis(1)).unwrap();
+            server.round(&mut events, Duration::from_millis(1)).unwrap();
         }
         assert_eq!(&answer, b"+PONG\r\n");
         assert!(server.shared.commands - before <= 4, "{} before it", server.shared.commands - before);
-        turns(&mut server);
+        rounds(&mut server);
         let mut all = vec![0; 2 * (21 * 4 + 7)];
         greedy.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         greedy.read_exact(&mut all).unwrap();

@@ -32,14 +32,14 @@ pub struct LocalFile {
     direct: PastCache,
     mode: OpenMode,
     /// Bytes written since writing back was last started.
-    unflushed: AtomicU64,
+    unwritten: AtomicU64,
     wrote: std::sync::atomic::AtomicBool,
 }
 
 impl LocalFile {
     pub(crate) fn new(plain: File, mode: OpenMode) -> Self {
-        let (direct, unflushed, wrote) = (PastCache::default(), AtomicU64::new(0), false.into());
-        Self { plain, direct, mode, unflushed, wrote }
+        let (direct, unwritten, wrote) = (PastCache::default(), AtomicU64::new(0), false.into());
+        Self { plain, direct, mode, unwritten, wrote }
     }
 
     /// How it was opened.
@@ -140,14 +140,14 @@ impl LocalFile {
         super::extent::first(self.plain.as_fd())
     }
 
-    /// Whether anything was written through this handle.
+    /// Whether anything was written through this open file.
     pub fn wrote(&self) -> bool {
         self.wrote.load(Ordering::Relaxed)
     }
 
     /// Waits until everything written is on the device, and takes it out of the page cache.
     /// Failures are left for `sync` to report.
-    pub fn flush_and_drop(&self) {
+    pub fn write_out_and_drop(&self) {
         let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE
             | libc::SYNC_FILE_RANGE_WRITE
             | libc::SYNC_FILE_RANGE_WAIT_AFTER;
@@ -157,16 +157,16 @@ impl LocalFile {
 
     fn written(&self, count: u64) {
         self.wrote.store(true, Ordering::Relaxed);
-        self.unflushed.fetch_add(count, Ordering::Relaxed);
+        self.unwritten.fetch_add(count, Ordering::Relaxed);
     }
 
     /// Keeps what is written from piling up in the page cache: may wait for the device. To be
     /// called after writing, without any lock.
     pub fn write_behind(&self) {
-        if self.unflushed.load(Ordering::Relaxed) < WRITE_BEHIND_BYTES {
+        if self.unwritten.load(Ordering::Relaxed) < WRITE_BEHIND_BYTES {
             return;
         }
-        self.unflushed.store(0, Ordering::Relaxed);
+        self.unwritten.store(0, Ordering::Relaxed);
         // Waits for the piece before and starts on this one: at most two pieces are dirty per
         // writer.
         self.sync_range(libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE);
@@ -267,8 +267,8 @@ mod tests {
         let (_, file) = root.create("f".as_ref(), 0o600, OpenMode::WRITE, true).unwrap();
         let bytes = vec![1; WRITE_BEHIND_BYTES as usize];
         assert_eq!(file.write_at(0, &bytes, false).unwrap(), bytes.len());
-        assert_eq!(file.unflushed.load(Ordering::Relaxed), WRITE_BEHIND_BYTES);
+        assert_eq!(file.unwritten.load(Ordering::Relaxed), WRITE_BEHIND_BYTES);
         file.write_behind();
-        assert_eq!(file.unflushed.load(Ordering::Relaxed), 0);
+        assert_eq!(file.unwritten.load(Ordering::Relaxed), 0);
     }
 }
