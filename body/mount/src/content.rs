@@ -56,7 +56,7 @@ pub(crate) struct Content {
     looked_ms: AtomicU64,
     /// The last look, and the lock that changes hold (V1).
     state: Mutex<State>,
-    /// Handles of this mount that may write.
+    /// Open files of this mount that may write.
     writers: AtomicU32,
     /// What the kernel holds of it.
     pub(crate) pages: Pages,
@@ -69,7 +69,7 @@ impl State {
     }
 }
 
-/// A handle of this mount that may write, as long as it is open.
+/// A file of this mount that is open for writing.
 pub(crate) struct Writing(Arc<Content>);
 
 impl Drop for Writing {
@@ -150,7 +150,7 @@ impl Content {
         }
     }
 
-    /// Notes that a handle of this mount may write from now on.
+    /// Notes that a file of this mount is open for writing from now on.
     pub(crate) fn writing(self: &Arc<Self>) -> Writing {
         self.writers.fetch_add(1, Ordering::AcqRel);
         Writing(Arc::clone(self))

@@ -5,7 +5,7 @@
 //!     wait, or queued.
 //! W2  Nothing is queued while a slot is free: the thread that gives a slot back serves what was
 //!     queued first, in its order.
-//! W3  After a request panicked nothing is queued any more, and what was is dropped, which answers
+//! W3  After a request panicked nothing is queued any more, and what was is removed, which answers
 //!     it with an error.
 
 use std::collections::VecDeque;

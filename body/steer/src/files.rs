@@ -201,8 +201,8 @@ impl Files {
         }
     }
 
-    /// A descriptor of the file to act on, opened again by its handle if need be; `None` when it
-    /// cannot be reached.
+    /// A descriptor of the file to act on, opened again by its file handle if need be; `None` when
+    /// it cannot be reached.
     pub fn descriptor(&mut self, slot: u32, now_ns: u64) -> Option<BorrowedFd<'_>> {
         if self.slots[slot as usize].descriptor.is_none() {
             let file = &self.slots[slot as usize];

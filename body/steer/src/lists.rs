@@ -1,7 +1,7 @@
 //! Access lists as hints give them: what a program of the run will read, in order.
 //!
 //! A file comes on a list only if the speaker has it open for reading, or may read it. It is opened
-//! by its handle when its blocks are wanted, so that a list keeps no file open where the file
+//! by its file handle when its blocks are wanted, so that a list keeps no file open where the file
 //! system has handles.
 
 use std::os::fd::BorrowedFd;

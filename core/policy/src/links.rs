@@ -481,11 +481,11 @@ impl ExactSizeIterator for Iter<'_> {}
 /// [`Policy::forgotten`](crate::Policy::forgotten) hands out.
 ///
 /// Holds the last [`MAX`](Self::MAX): no verb of a policy forgets more, so a caller that asks after
-/// each verb misses none, and for one that never asks the oldest are dropped.
+/// each verb misses none, and for one that never asks the oldest are forgotten.
 #[derive(Clone, Debug)]
 pub struct Forgotten {
     handles: [Handle; Self::MAX as usize],
-    /// Handles ever noted, and of these, those handed out or dropped.
+    /// Handles ever noted, and of these, those handed out or forgotten.
     noted: u64,
     told: u64,
 }

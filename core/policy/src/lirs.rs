@@ -22,7 +22,7 @@
 //! S has links of its own, because a resident HIR handle is on S and Q at once.
 //!
 //! Paper: Jiang and Zhang, LIRS: An Efficient Low Inter-reference Recency Set Replacement Policy,
-//! SIGMETRICS 2002. Differences: the bound on ghosts drops the ghost that was evicted first, not
+//! SIGMETRICS 2002. Differences: the bound on ghosts forgets the ghost that was evicted first, not
 //! the HIR block lowest in S (the authors' program does that beyond 2500 x frames of S, which is
 //! never: a large cache would remember all that it ever saw). As in the authors' program, and not
 //! in the paper, a further reference to the block of the last reference moves nothing. Below 3

@@ -68,7 +68,7 @@ pub struct FileRule {
     /// Their long-term priority (C1).
     #[serde(default, deserialize_with = "priority")]
     pub priority: i32,
-    /// Whether a block drops to temporary priority -1 when all its bytes have been read (C3).
+    /// Whether a block gets temporary priority -1 when all its bytes have been read (C3).
     #[serde(default)]
     pub done_with: bool,
     /// `sequential`: each of these files is read from start to end once it is opened.

@@ -134,7 +134,7 @@ impl OpenFile {
         self.local().ok()?.position()
     }
 
-    /// Whether anything was written through this handle.
+    /// Whether anything was written through this open file.
     pub fn wrote(&self) -> bool {
         self.local().is_ok_and(LocalFile::wrote)
     }

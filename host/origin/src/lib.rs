@@ -4,8 +4,8 @@
 //! * [`Origin`]: what a body asks. [`Place`] says where it is.
 //! * [`Node`], [`OpenFile`], [`Entries`]: an inode with every operation of a file system, an open
 //!   file, a listing.
-//! * [`Directory`], [`LocalNode`], [`LocalFile`]: a directory of this machine, seen through handles
-//!   that name inodes, never paths; files are read past the kernel's page cache where that can be.
+//! * [`Directory`], [`LocalNode`], [`LocalFile`]: a directory of this machine, seen through
+//!   descriptors of inodes, never paths; files are read past the page cache where that can be.
 //! * [`Store`], [`StoreNode`], [`StoreFile`]: an object store, read only; a node is one version of
 //!   one object.
 //! * [`Attributes`], [`Version`], [`Look`]: what a file is like, and whether it changed since the

@@ -168,7 +168,7 @@ impl Scheduler {
         Self { options, ..Self::default() }
     }
 
-    /// Drops all requests that wait. Their tickets and groups are never given out again.
+    /// Removes all requests that wait. Their tickets and groups are never given out again.
     pub fn begin_anew(&mut self) {
         *self = Self { next_number: self.next_number, ..Self::new(self.options) };
     }

@@ -54,8 +54,8 @@ pub(super) fn below_as(
 /// `places`.
 pub(super) fn below(file: BorrowedFd<'_>, mount: &MountedAt, places: &[&Path]) -> Option<OwnedFd> {
     let wanted = rustix::fs::fstat(file).ok()?;
-    // A handle says nothing about its file system: the right one has a file that looks exactly like
-    // the overlay's.
+    // A file handle says nothing about its file system: the right one has a file that looks exactly
+    // like the overlay's.
     let same = |found: &OwnedFd| {
         rustix::fs::fstat(found).is_ok_and(|found| {
             let times = |stat: &rustix::fs::Stat| {
@@ -77,7 +77,7 @@ fn by_handle(opened: BorrowedFd<'_>, place: &Path) -> Option<OwnedFd> {
     open_handle(&FileHandle::below(opened)?, place)
 }
 
-/// Opens the file of a handle on the file system that is mounted at `place`.
+/// Opens the file of a file handle on the file system that is mounted at `place`.
 pub(super) fn open_handle(handle: &FileHandle, place: &Path) -> Option<OwnedFd> {
     // Not O_PATH: `open_by_handle_at` answers EBADF to such a descriptor.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -21,7 +21,7 @@ struct Program {
     name: &'static str,
     priorities: Vec<(u64, i32)>,
     policies: Vec<(i32, PolicyName)>,
-    /// Each block drops to this priority once the next one is read.
+    /// Each block gets this priority once the next one is read.
     done_with: Option<i32>,
     trace: Vec<Block>,
 }

@@ -12,7 +12,7 @@ use crate::OpenMode;
 use crate::Time;
 use crate::attributes::{Attributes, Changes, Kind};
 
-/// A handle on one inode. It stays that inode whatever happens to its names.
+/// A descriptor of one inode. It stays that inode whatever happens to its names.
 ///
 /// Operations act with the rights of the thread, see [`Caller::act`](crate::Caller::act). Names are
 /// single components: one with a slash, `.` or `..` is refused with `EINVAL`.

@@ -258,7 +258,7 @@ fn periods(axis: &Axis, scorer: &Scorer<'_>) -> impl Iterator<Item = f64> + use<
     })
 }
 
-/// Capacities that explain nearly as much: the log likelihood drops by less than `drop`.
+/// Capacities that explain nearly as much: the log likelihood falls by less than `drop`.
 pub fn interval(fit: &Fit, scorer: &Scorer<'_>, draws: u32, drop: f64) -> (u32, u32) {
     if fit.hypothesis.draws() {
         return rough_interval(fit, scorer, drop);

@@ -100,7 +100,7 @@ impl Queues {
         tickets.into_iter().map(|ticket| self.take(ticket)).collect()
     }
 
-    /// Drops all requests that wait, and all reads that no reader has taken.
+    /// Removes all requests that wait, and all reads that no reader has taken.
     pub(super) fn reset(&mut self) {
         self.age += 1;
         self.scheduler.begin_anew();
