@@ -7,8 +7,9 @@
 //! A program reads what it computes on for a while after each 8 KiB, or does not: one file from
 //! start to end, many small files in an order that is not that of their names, and single blocks of
 //! a large file in random order. Alone with the kernel's readahead, steered, and steered with a
-//! list of all that it will read. Each in turn, ROUNDS times (default 5); the table has medians of
-//! milliseconds. FOLDER (default: the target directory) says which disk.
+//! list of all that it will read. Each in turn, ROUNDS times (default 5); the table has the times
+//! beside those with the kernel's readahead: medians of the ratios of each round, with the lowest
+//! and the highest. FOLDER (default: the target directory) says which disk.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -58,9 +59,9 @@ fn main() -> Result<(), Failure> {
     let rounds: usize = words.first().map_or(Ok(5), |word| word.parse())?;
     let base = words.get(1).map_or(env!("CARGO_TARGET_TMPDIR"), String::as_str);
     let scratch = tempfile::tempdir_in(base)?;
-    println!("{}; median of {rounds}, ms", environment::line(Some(scratch.path())));
-    println!("| computing after each 8 KiB | read | kernel's readahead | steered | steered, with a list |");
-    println!("| --- | --- | ---: | ---: | ---: |");
+    println!("{}; {rounds} rounds", environment::line(Some(scratch.path())));
+    println!("| computing after each 8 KiB | read | steered | steered, with a list |");
+    println!("| --- | --- | ---: | ---: |");
     for (name, plan) in plans(scratch.path())? {
         for computing in COMPUTING {
             let mut times: [Vec<f64>; 3] = Default::default();
@@ -71,16 +72,17 @@ fn main() -> Result<(), Failure> {
                     times.push(measure(scratch.path(), &plan, computing, steered, listed)?);
                 }
             }
-            let [kernel, steered, listed] = times.map(median);
-            println!("| {computing} us | {name} | {kernel:.0} | {steered:.0} | {listed:.0} |");
+            let [steered, listed] = [1, 2].map(|way| ratios(&times[way], &times[0]));
+            println!("| {computing} us | {name} | {steered} | {listed} |");
         }
     }
     Ok(())
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+fn ratios(times: &[f64], base: &[f64]) -> String {
+    let mut all: Vec<f64> = times.iter().zip(base).map(|(time, base)| time / base).collect();
+    all.sort_by(f64::total_cmp);
+    format!("{:.2} ({:.2} to {:.2})", all[all.len() / 2], all[0], all[all.len() - 1])
 }
 
 /// The files, and what is read of them.

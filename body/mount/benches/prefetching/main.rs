@@ -12,9 +12,9 @@
 //! `PANTLER_BENCH_DIR`: an interrupted run goes on where it was. Remove that folder to begin anew.
 //!
 //! Environment: `PANTLER_BENCH_DIR` (a directory on a real disk; default: the target directory),
-//! `PANTLER_BENCH_ROUNDS` (default 3; of `scan` the best counts, because other work on the machine
-//! only ever adds), `PANTLER_BENCH_ROWS` (rows with all these words, for example `raw cscope`,
-//! `throttled` or `raw pairs`; `alone` are those that are no pairs),
+//! `PANTLER_BENCH_ROUNDS` (default 3; `scan` prints the medians of the ratios of each, with the
+//! lowest and the highest), `PANTLER_BENCH_ROWS` (rows with all these words, for example
+//! `raw cscope`, `throttled` or `raw pairs`; `alone` are those that are no pairs),
 //! `PANTLER_BENCH_VERBOSE` (what was counted in each row).
 
 #[path = "../../../../benches/environment.rs"]

@@ -20,49 +20,53 @@ pub fn scan() -> Outcome<()> {
     std::fs::write(origin.join("f"), &data)?;
     drop(data);
     File::open(origin.join("f"))?.sync_all()?;
-    println!("a cold file of {} MiB, MB/s, best of {}", SCAN_BYTES >> 20, rounds());
-    println!("{:<28}{:>10}{:>10}", "", "8 KiB", "128 KiB");
-    row("file system", |size| {
-        let file = File::open(origin.join("f"))?;
-        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
-        read(&origin.join("f"), size)
-    })?;
     let schemes = [
         (Lookahead::None, 1),
         (Lookahead::Streams, 1),
         (Lookahead::Streams, 2),
         (Lookahead::Streams, 4),
         (Lookahead::Streams, 8),
-        (Lookahead::W2r, 8),
         (Lookahead::Streams, 16),
         (Lookahead::Streams, 32),
+        (Lookahead::W2r, 8),
         (Lookahead::SaW2r, 8),
         (Lookahead::Obl, 8),
         (Lookahead::Obl2, 8),
     ];
-    for (lookahead, window) in schemes {
-        row(&format!("mount, {lookahead}, window {window}"), |size| {
-            let mut options = MountOptions::new(&origin, &point);
-            (options.lookahead, options.window) = (lookahead, window);
-            options.cache_bytes = 2 * SCAN_BYTES as u64;
-            let mounted = Mount::new(options)?.spawn()?;
-            let rate = read(&point.join("f"), size);
-            mounted.unmount()?;
-            rate
-        })?;
+    let name = |(lookahead, window)| format!("mount, {lookahead}, window {window}");
+    let names = ["file system".to_owned()].into_iter().chain(schemes.map(name));
+    let mut rows: Vec<(String, [Vec<f64>; 2])> = names.map(|name| (name, Default::default())).collect();
+    // All in turns, so that other work on the machine slows all alike.
+    for _ in 0..rounds() {
+        for (at, size) in [8 << 10, 128 << 10].into_iter().enumerate() {
+            let file = File::open(origin.join("f"))?;
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+            rows[0].1[at].push(read(&origin.join("f"), size)?);
+            for ((_, rates), (lookahead, window)) in rows[1..].iter_mut().zip(schemes) {
+                let mut options = MountOptions::new(&origin, &point);
+                (options.lookahead, options.window) = (lookahead, window);
+                options.cache_bytes = 2 * SCAN_BYTES as u64;
+                let mounted = Mount::new(options)?.spawn()?;
+                rates[at].push(read(&point.join("f"), size)?);
+                mounted.unmount()?;
+            }
+        }
+    }
+    println!("a cold file of {} MiB: rates beside no lookahead, in {} rounds", SCAN_BYTES >> 20, rounds());
+    println!("| | 8 KiB reads | 128 KiB reads |\n| --- | ---: | ---: |");
+    let base = rows[1].1.clone();
+    for (name, rates) in rows {
+        let cells = [0, 1].map(|at| ratios(&rates[at], &base[at]));
+        println!("| {name} | {} | {} |", cells[0], cells[1]);
     }
     Ok(())
 }
 
-fn row(name: &str, run: impl Fn(usize) -> Outcome<f64>) -> Outcome<()> {
-    let mut best = [0.0f64; 2];
-    for _ in 0..rounds() {
-        for (best, size) in best.iter_mut().zip([8 << 10, 128 << 10]) {
-            *best = best.max(run(size)?);
-        }
-    }
-    println!("{name:<28}{:>10.0}{:>10.0}", best[0], best[1]);
-    Ok(())
+/// The median of the ratios of each round, with the lowest and the highest.
+fn ratios(rates: &[f64], base: &[f64]) -> String {
+    let mut all: Vec<f64> = rates.iter().zip(base).map(|(rate, base)| rate / base).collect();
+    all.sort_by(f64::total_cmp);
+    format!("{:.2} ({:.2} to {:.2})", all[all.len() / 2], all[0], all[all.len() - 1])
 }
 
 /// MB/s of reading a file from start to end.
