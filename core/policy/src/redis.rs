@@ -16,7 +16,7 @@
 //!
 //! Source: Redis 7.2, src/evict.c (`evictionPoolPopulate`, `LFULogIncr`, `LFUDecrAndReturn`).
 //! Differences: draws are independent of each other, where Redis takes neighbours in its table. A
-//! block is in the pool once and leaves it with the cache; Redis removes stale entries when it finds
+//! block is in the pool once and leaves it with the cache; Redis removes stale entries as it finds
 //! them. Time is counted in references: Redis's clocks count seconds (LRU) and minutes (LFU). When
 //! sixteen rounds of draws have met only pinned blocks, all are looked at. Defaults of `redis-lru`:
 //! `samples=5,pool=16,tick=1,seed=1`; of `redis-lfu`:

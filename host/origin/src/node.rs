@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use crate::attributes::Attributes;
 use crate::{Entries, LocalNode, OpenFile, OpenMode, StoreNode};
 
-/// One inode. See [`LocalNode`] for what each call does. Objects of a store refuse every change with
-/// `EROFS`.
+/// One inode. See [`LocalNode`] for what each call does. Objects of a store refuse every change
+/// with `EROFS`.
 #[derive(Debug)]
 pub enum Node {
     /// Of a directory.
