@@ -1,7 +1,7 @@
 //! References per second on one core, over three tiers of a third of a million blocks. ULC must do
 //! two million: else this fails.
 //!
-//! `cargo bench -p pantler-sim --bench placement`; figures in docs/benchmarks/tiers.md.
+//! `cargo bench -p pantler-sim --bench placement`
 //!
 //! CPU time of the thread, best of three passes after one that fills the tiers. References are made
 //! before.
