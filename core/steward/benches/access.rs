@@ -1,7 +1,7 @@
 //! Accesses per second on one core, with a million cached blocks. The target is at least five
 //! million.
 //!
-//! `cargo bench -p pantler-steward --bench access`; figures in docs/benchmarks/steward.md.
+//! `cargo bench -p pantler-steward --bench access`; beside plain LRU: docs/benchmarks/steward.md.
 //!
 //! Measured in CPU time of the thread, since the question is what one core can do and machines are
 //! shared. References come from a list made before, read in order, so that only the steward is
