@@ -39,8 +39,9 @@ pub struct TiersWords {
     /// Files of references
     #[arg(value_name = "TRACE")]
     traces: Vec<String>,
-    /// Protocols, with parameters after a colon: ind-lru,uni-lru,ulc; `help` lists them
-    #[arg(long, value_name = "NAMES", default_value = "ind-lru,uni-lru,ulc")]
+    /// Protocols, with parameters after a colon; `help` lists them. `ulc:passing` is what a mount
+    /// runs
+    #[arg(long, value_name = "NAMES", default_value = "ind-lru,uni-lru,ulc:passing")]
     protocol: String,
     /// Sizes of the tiers, nearest first: blocks, bytes (64M), or shares of the footprint (10%);
     /// may be given repeatedly

@@ -5,6 +5,9 @@
 
 mod figure_11;
 mod hung;
+mod owners;
+#[path = "../place/mod.rs"]
+mod place;
 mod server;
 mod survival;
 
