@@ -88,7 +88,8 @@ fn command() -> Result<Peer> {
     let path = build.join("bin/cachesim");
     if !path.exists() {
         packages::ensure(NEEDED)?;
-        let pip = ["pip3", "download", "--quiet", "--no-deps", "--no-binary", ":all:", "--dest", FOLDER];
+        let pip =
+            ["pip3", "download", "--quiet", "--no-deps", "--no-binary", "libcachesim", "--dest", FOLDER];
         shell::run(&[&pip[..], &[&format!("libcachesim=={VERSION}")]].concat())?;
         let archive = format!("{FOLDER}/libcachesim-{VERSION}.tar.gz");
         shell::run(&["tar", "--extract", "--file", &archive, "--directory", FOLDER])?;
