@@ -20,8 +20,8 @@ const EQUIVALENT: f64 = 0.02;
 /// named with it, whatever its parameters are charged: of three the charge alone is more.
 const ONE_READING: f64 = super::rank::PARAMETER_COST / 2.0;
 /// No verdict is more certain than this: of 4,080 simulated caches with up to 2 % noise none was
-/// given a wrong name, and of those with more noise or with foreign blocks up to 0.6 % were
-/// (docs/benchmarks/dust.md).
+/// given a wrong name, and of those with more noise or with foreign blocks up to 0.6 % were (`make
+/// dust-full`, seed 1).
 const CERTAINTY_MAX: f64 = 0.999;
 const CERTAINTY_MAX_HARD: f64 = 0.994;
 /// Noise that is measured as more than this is more than 2 %.
