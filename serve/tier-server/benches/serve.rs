@@ -6,9 +6,7 @@
 //! Rounds alternate, and so does the first of them, so that other work of the machine hurts all
 //! alike; medians, with the lowest and the highest, and of the ratios of neighbouring rounds. The
 //! servers have one processor and the client another: else rates say which program ran where.
-//! Processor time of the server per request stands beside them: it shows what being awake costs.
-//! Prints a table in Markdown, and for each row `ok` or `MISS`: awake, as the server is by default,
-//! it must be at least as fast. A bar that is missed fails the bench.
+//! Processor time of the server per request stands beside them. Prints tables in Markdown.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
