@@ -154,11 +154,6 @@ impl Entries {
         self.index.len()
     }
 
-    /// One more than the highest frame that was ever in use.
-    pub(crate) fn frames(&self) -> u32 {
-        self.entries.len() as u32
-    }
-
     #[inline]
     pub(crate) fn find(&self, block: Block) -> Option<Handle> {
         self.index.find(block, |frame| self.entries[frame as usize].block == block)

@@ -182,14 +182,8 @@ impl Rooms {
         self.more_pages = self.more_pages + pages - former;
     }
 
-    /// Whether the block of a frame weighs, if it is in a room at all.
-    pub(crate) fn weighs(&self, frame: Handle, entries: &Entries) -> bool {
-        self.links.is_linked(frame) && entries[frame].room == Room::Weighing
-    }
-
     // The waiting room.
 
-    /// Blocks in it.
     pub(crate) fn waiting(&self) -> u32 {
         self.waiting.len()
     }
@@ -249,15 +243,13 @@ impl Rooms {
         }
     }
 
-    // Hints to the processor.
+    // What is needed soon is brought nearer.
 
-    /// Says that a block will move soon.
     #[inline]
     pub(crate) fn prefetch(&self, frame: Handle) {
         self.links.prefetch_links(frame);
     }
 
-    /// Says that a block will leave soon.
     #[inline]
     pub(crate) fn prefetch_removal(&self, frame: Handle) {
         self.links.prefetch_neighbours(frame);

@@ -215,9 +215,9 @@ impl Steward {
         self.rooms.validate(&self.entries);
         self.files.validate(|frame| self.entries[frame].file, self.entries.len());
         self.owners.validate(&self.entries, self.rooms.in_order());
-        let weighs = |frame| self.rooms.weighs(frame, &self.entries);
+        let weighs = |frame| self.entries.in_use(frame).is_some_and(|entry| entry.room == Room::Weighing);
         let outside = |block| self.entries.find(block).is_none_or(|frame| !weighs(frame));
-        self.placeholders.validate(|frame| frame < self.entries.frames() && weighs(frame), outside);
+        self.placeholders.validate(weighs, outside);
         self.lists.validate(&self.entries, self.rooms.in_order());
         self.lookahead.validate();
         if let Some(shadow) = &self.shadow {

@@ -44,11 +44,11 @@ impl Steward {
     /// Nothing may be said of a fetch if its block has gone meanwhile: the block may be in flight
     /// again, and would be taken for arrived.
     pub fn fetched(&mut self, block: Block) {
-        if let Some(frame) = self.entries.find(block) {
-            if self.entries[frame].end_fetch() {
-                self.list_answered(frame);
-                self.bytes_came(block);
-            }
+        if let Some(frame) = self.entries.find(block)
+            && self.entries[frame].end_fetch()
+        {
+            self.list_answered(frame);
+            self.bytes_came(block);
         }
     }
 
