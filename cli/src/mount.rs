@@ -10,6 +10,8 @@ use pantler_control::server::{Host, Server};
 use pantler_control::wire::{Answer, Request};
 use pantler_control::{Body, BodyInfo, ControlError, Size, runtime};
 use pantler_mount::connection::Connection;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::borrow::Cow;
@@ -29,6 +31,10 @@ use crate::log::Log;
 use crate::mounting::{self, Mount};
 use crate::output;
 
+/// Unmount what `pantler mount` mounted.
+///
+/// Requests that its host does not answer are ended. The status is 3 where it is unmounted and
+/// requests cannot be looked at: programs may hang.
 #[derive(Debug, Args)]
 pub struct Umount {
     /// Where it is mounted
@@ -196,9 +202,12 @@ pub fn umount(arguments: &Umount) -> Result<()> {
     // Afterwards there is no path that leads to it.
     let connection = Connection::of(path);
     let Some(mut found) = bodies::first(|found| ours(&found.info)) else {
+        // Requests ended with a host that is gone.
+        let is_over = connection.is_err() && pantler_mount::stale::is_left_behind(path);
         mounting::unmount_unhosted(point)?;
-        return end_requests(point, connection, REQUESTS_UNHOSTED);
+        return if is_over { Ok(()) } else { end_requests(point, connection, REQUESTS_UNHOSTED) };
     };
+    let host = Pid::from_raw(found.info.pid as i32).map(|pid| pidfd_open(pid, PidfdFlags::empty()));
     let at = found.info.mount_point.clone().unwrap_or(absolute);
     if let Err(error) = found.ask(&Request::Stop { on: found.info.name.clone() }, None) {
         // A host of one mount may be gone before it has said so.
@@ -217,23 +226,24 @@ pub fn umount(arguments: &Umount) -> Result<()> {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+    let is_over =
+        |host| poll(&mut [PollFd::new(&host, PollFlags::IN)], REQUESTS.try_into().ok().as_ref()) == Ok(1);
+    if lone && connection.is_err() && host.and_then(Result::ok).is_some_and(is_over) {
+        return Ok(());
+    }
     end_requests(point, connection, REQUESTS)
 }
 
 /// Waits for requests under way, and ends those that are still without an answer after `limit`:
 /// they would wait for ever if the host is stopped, or waits for itself.
 fn end_requests(point: &Path, connection: std::io::Result<Connection>, limit: Duration) -> Result<()> {
-    let connection = match connection {
-        Ok(connection) => connection,
-        Err(error) => {
-            tracing::warn!(
-                %error,
-                "requests under way cannot be looked at, and programs that wait for one stay; \
-                 mount fusectl at /sys/fs/fuse/connections"
-            );
-            return Ok(());
-        }
-    };
+    let connection = connection.map_err(|error| ControlError::Missing {
+        what: format!(
+            "{}: unmounted, but a look at requests that wait for its host ({error})",
+            point.display()
+        ),
+        remedy: "end the host if programs hang, and mount fusectl at /sys/fs/fuse/connections".to_owned(),
+    })?;
     if connection.drained(limit) {
         return Ok(());
     }

@@ -173,6 +173,29 @@ fn unmounting_ends_requests_that_a_stopped_host_does_not_answer() {
     eventually("the host ends", || !Path::new(&format!("/proc/{host}")).exists());
 }
 
+/// Protects scripts: where requests cannot be looked at, `umount` once said 0 beside a host that
+/// left them waiting. A host that ended leaves none.
+#[test]
+fn an_umount_that_cannot_look_at_requests_succeeds_only_after_its_host() {
+    // The origin over the folder of connections hides them all.
+    const SCRIPT: &str = r#"
+        mount --bind "$2" /sys/fs/fuse/connections || exit
+        start() { host=$("$1" mount --json "$2" "$3" --cache 16M | sed 's/.*"pid":\([0-9]*\).*/\1/'); }
+        start "$@"; "$1" umount "$3"; echo answers $?
+        start "$@"; kill -KILL $host; while ls "$3" > /dev/null; do sleep 0.05; done
+        "$1" umount "$3"; echo killed $?
+        start "$@"; kill -STOP $host; "$1" umount "$3"; echo stopped $?; kill -CONT $host; ls "$3""#;
+    let Some(place) = Place::new() else { return };
+    let mut shell = Command::new("unshare");
+    shell.args(["--mount", "sh", "-c", SCRIPT, "sh", env!("CARGO_BIN_EXE_pantler")]);
+    shell.arg(place.origin()).arg(place.point()).env("PANTLER_RUNTIME_DIR", place.folder.path().join("run"));
+    let output = shell.output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "answers 0\nkilled 0\nstopped 3\n", "{err}");
+    let told: Vec<_> = err.lines().filter(|line| line.starts_with("pantler: ")).collect();
+    assert!(told.len() == 1 && told[0].contains("/mnt: unmounted, but a look at requests"), "{err}");
+}
+
 /// Protects all commands from one host that is stopped: each command once waited for it, and for
 /// each such host anew.
 #[test]

@@ -102,7 +102,7 @@ fn top_of(table: &[u8], path: &Path) -> Top {
 }
 
 /// Whether a path is a mount point of ours without a server.
-pub(crate) fn is_left_behind(path: &Path) -> bool {
+pub fn is_left_behind(path: &Path) -> bool {
     is_mounted(path).is_ok_and(|is_mounted| is_mounted) && !dead(vec![path.to_owned()]).is_empty()
 }
 
