@@ -268,7 +268,10 @@ fn a_stopped_host_holds_no_command_up_for_long() {
     let host = Pid::from_raw(number as i32).unwrap();
     kill_process(host, Signal::STOP).unwrap();
     let point = place.point().display().to_string();
-    for words in [&["stat"][..], &["stat", &point], &["hint", "get-policy", "0"]] {
+    let other = place.origin().join("file").display().to_string();
+    for words in
+        [&["stat"][..], &["stat", &point], &["hint", "get-policy", "0"], &["explain", &other, "--on", &point]]
+    {
         let start = Instant::now();
         let output = place.pantler(words);
         let err = String::from_utf8(output.stderr).unwrap();
@@ -276,6 +279,10 @@ fn a_stopped_host_holds_no_command_up_for_long() {
         assert_eq!((output.status.code(), err.lines().count()), (Some(1), 1), "{words:?}: {err}");
         assert!(err.starts_with(&format!("pantler: no answer within 2 s from process {number} ")), "{err}");
     }
+    // A run goes on without it.
+    let start = Instant::now();
+    place.ok(&["run", "--memory", "16M", "--quiet", "--", "true"]);
+    assert!(start.elapsed() < Duration::from_secs(6), "run: {:?}", start.elapsed());
     kill_process(host, Signal::CONT).unwrap();
     place.umount();
 }

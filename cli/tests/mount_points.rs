@@ -4,6 +4,7 @@
 mod place;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Mutex;
@@ -221,6 +222,25 @@ fn stopped_hosts_hold_up_what_is_not_theirs_once_at_most() {
     assert!(took < Duration::from_millis(3900), "stat: {took:?}");
     let took = timed(&["hint", "get-policy", "0", "--on", &at("mnt")]);
     assert!(took < Duration::from_millis(1900), "hint: {took:?}");
+    let took = timed(&["explain", &place.file()]);
+    assert!(took < Duration::from_millis(3900), "explain: {took:?}");
+    let took = timed(&["run", "--", "cat", &place.file()]);
+    assert!(took < Duration::from_millis(3900), "run: {took:?}");
+    let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
+    let (start, pid) = (Instant::now(), sleeper.id().to_string());
+    let mut attach = place.command(&["attach", "--memory", "16M", "--pid", &pid]);
+    let mut attach = attach.stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let mut said = BufReader::new(attach.stderr.take().unwrap());
+    said.read_line(&mut line).unwrap();
+    let took = start.elapsed();
+    assert!(
+        line.contains("1 process of sleep steered") && took < Duration::from_millis(3900),
+        "{took:?}: {line}"
+    );
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    assert!(ends(attach).success());
     let took = timed(&["umount", &at("mnt")]);
     assert!(took < Duration::from_millis(1900), "umount: {took:?}");
     drop(stopped);
