@@ -4,11 +4,12 @@ mod place;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use pantler_rig::{eventually, undisturbed};
-use place::number;
+use place::{number, quote_rights};
 use rustix::process::{Pid, Signal, kill_process};
 
 const MEGABYTE: usize = 1 << 20;
@@ -144,6 +145,114 @@ fn a_control_group_is_steered_as_a_whole_and_steering_ends_with_its_programs() {
     drop(readers);
     eventually("the group can go", || fs::remove_dir(&group).is_ok());
     assert!(attached.wait().unwrap().success());
+}
+
+/// Neither of these users is root; both may connect.
+const USER: u32 = 65_534;
+const OTHER: u32 = 65_533;
+
+/// The command as such a user, in the group of the sockets.
+fn as_user(uid: u32, group: u32, runtime: &Path, words: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new("setpriv");
+    command.args([format!("--reuid={uid}"), format!("--regid={uid}"), format!("--groups={group}")]);
+    command.arg(runtime.join("pantler")).args(words).stdin(Stdio::null()).current_dir("/");
+    command.env("PANTLER_RUNTIME_DIR", runtime.join("run")).env_remove("SUDO_UID").env_remove("SUDO_GID");
+    let output = command.output().unwrap();
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+    (output.status.code(), said)
+}
+
+/// docs/RIGHTS.md: which users may steer programs that run, and give hints to a run.
+#[test]
+fn an_ordinary_user_attaches_to_nothing_and_is_heard_by_own_runs_alone() {
+    if !can_steer() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    // Wherever it was built: every user can start this one.
+    fs::copy(env!("CARGO_BIN_EXE_pantler"), folder.path().join("pantler")).unwrap();
+    let sleep = |uid: u32| {
+        let mut command = Command::new("setpriv");
+        command.args([
+            format!("--reuid={uid}"),
+            "--clear-groups".to_owned(),
+            "sleep".to_owned(),
+            "600".to_owned(),
+        ]);
+        Reader(command.stdin(Stdio::null()).spawn().unwrap())
+    };
+    let (own, foreign) = (sleep(USER), sleep(0));
+    quote_rights(
+        "`pantler attach` needs the rights of root, also for a user's own programs: without them nothing is steered.",
+    );
+    for pid in [own.pid(), foreign.pid()] {
+        let (status, said) =
+            as_user(USER, USER, folder.path(), &["attach", "--memory", "12M", "--pid", &pid]);
+        assert_eq!((status, said.lines().count()), (Some(3), 1), "{said}");
+        assert!(said.contains("CAP_") || said.contains("run as root"), "{said}");
+    }
+
+    quote_rights("Reports are written and profiles are read with the rights of the user that called `sudo`.");
+    let as_sudo = |words: &[&str]| {
+        let mut command = attach(folder.path(), &["--pid", &foreign.pid()]);
+        command.args(words).env("SUDO_UID", USER.to_string()).env("SUDO_GID", USER.to_string());
+        command
+    };
+    let secret = folder.path().join("secret.toml");
+    fs::write(&secret, "kept = true\n").unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    for word in ["--report", "--profile"] {
+        let output = as_sudo(&[word, secret.to_str().unwrap()]).output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), err.lines().count()), (Some(2), 1), "{word}: {err}");
+        assert!(err.contains("Permission denied") && !err.contains("kept"), "{word}: {err}");
+    }
+    assert_eq!(fs::read_to_string(&secret).unwrap(), "kept = true\n");
+
+    quote_rights("With `sudo` it steers programs of every user, and is a run of the user that called it.");
+    quote_rights(
+        "A run (`pantler run --memory`, `pantler attach`) takes hints and `explain` from its user and root alone; `stat` shows others its counters, and no paths.",
+    );
+    quote_rights(
+        "The control socket has mode 0660 and, where it exists, group `pantler`: root, the user of the host and members of that group can connect.",
+    );
+    quote_rights(
+        "A command without a daemon (`pantler mount`, `pantler run`, `pantler attach`) has a socket of the same kind.",
+    );
+    let groups = fs::read_to_string("/etc/group").unwrap();
+    let pantler =
+        groups.lines().find_map(|line| line.strip_prefix("pantler:")?.split(':').nth(1)?.parse().ok());
+    let group: u32 = pantler.unwrap_or(0);
+    let mut run = Command::new(env!("CARGO_BIN_EXE_pantler"));
+    run.args(["run", "--memory", "12M", "sleep", "600"]).stdin(Stdio::null());
+    run.env("SUDO_UID", USER.to_string()).env("SUDO_GID", USER.to_string());
+    run.env("PANTLER_RUNTIME_DIR", folder.path().join("run"));
+    for mut command in [as_sudo(&[]), run] {
+        let mut host = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let on = host.id().to_string();
+        let socket = folder.path().join(format!("run/{on}.sock"));
+        eventually("the door is open", || socket.exists());
+        let door = socket.metadata().unwrap();
+        assert_eq!((door.mode() & 0o7777, door.uid(), door.gid()), (0o660, 0, group));
+        let file = format!("{}", folder.path().join("pantler").display());
+        for words in [
+            &["stat", &on, "--json"][..],
+            &["hint", "set-policy", "0", "mru", "--on", &on],
+            &["explain", &file, "--on", &on],
+        ] {
+            let (status, said) = as_user(USER, group, folder.path(), words);
+            assert_eq!(status, Some(0), "{words:?}: {said}");
+            let (status, said) = as_user(OTHER, group, folder.path(), words);
+            assert_eq!((status, said.lines().count()), (Some(if words[0] == "stat" { 0 } else { 3 }), 1));
+            assert!(words[0] != "stat" || said.contains("\"files\":[]"), "{said}");
+            // Without the group of the socket there is no host to ask.
+            let (status, said) = as_user(USER, USER, folder.path(), words);
+            assert!(status == Some(1) && said.contains("there is none"), "{words:?}: {said}");
+        }
+        kill_process(Pid::from_child(&host), Signal::TERM).unwrap();
+        host.wait().unwrap();
+    }
 }
 
 #[test]

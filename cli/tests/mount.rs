@@ -4,12 +4,17 @@
 mod place;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pantler_control::server::{Host, Server};
+use pantler_mount::{Lookahead, Mount, MountOptions, Mounted};
 use pantler_rig::eventually;
-use place::{Daemon, Place, is_mounted, number};
+use pantler_steward::Allocation;
+use place::{Daemon, Place, is_mounted, number, quote_rights};
 use rustix::process::{Pid, Signal, kill_process};
 
 #[test]
@@ -330,6 +335,47 @@ fn a_busy_mount_is_unmounted_at_once_and_leaves_its_place_to_the_next() {
     eventually("the first host ends", || !Path::new(&format!("/proc/{host}")).exists());
     assert!(is_mounted(&place.point()), "the first host took the second mount along");
     assert_eq!(place.ok(&["stat", "--json"]).lines().count(), 1);
+    place.umount();
+}
+
+/// An attack on the log: one user opens all it can, and goes on.
+#[test]
+fn a_user_that_is_refused_again_and_again_is_logged_once() {
+    quote_rights(
+        "The log names a refused user once, for as long as it holds some; `pantler stat` counts `descriptors held` and `descriptors refused`.",
+    );
+    let Some(place) = Place::new() else { return };
+    for folder in [place.folder.path(), &place.origin()] {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    (0..700).for_each(|number| fs::write(place.origin().join(format!("f{number}")), "x").unwrap());
+    let script = "ulimit -n 1024; exec \"$@\" --allow-other --cache 16M --json";
+    let mut mount = Command::new("sh");
+    mount.args(["-c", script, "sh", env!("CARGO_BIN_EXE_pantler"), "mount"]);
+    mount.arg(place.origin()).arg(place.point());
+    mount.env("PANTLER_RUNTIME_DIR", place.folder.path().join("run")).env_remove("SUDO_UID");
+    let line = String::from_utf8(mount.output().unwrap().stdout).unwrap();
+    let log = line[line.find("\"log\":\"").unwrap() + 7..].split('"').next().unwrap();
+    let attack = format!(
+        "import errno\nfiles, refused = [], 0\nfor n in range(700):\n try: files.append(open('{}/f%d' % n))\n \
+         except OSError as error:\n  assert error.errno == errno.ENFILE, error\n  refused += 1\n\
+         assert refused > 9, refused",
+        place.point().display()
+    );
+    for uid in [65_534, 65_533] {
+        let mut python = Command::new("setpriv");
+        python.args([format!("--reuid={uid}"), format!("--regid={uid}"), "--clear-groups".to_owned()]);
+        let output = python.args(["/usr/bin/python3", "-c", &attack]).current_dir("/").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let log = fs::read_to_string(log).unwrap();
+    for uid in ["65534", "65533"] {
+        let told = log.lines().filter(|line| line.contains("refused with ENFILE") && line.contains(uid));
+        assert_eq!(told.count(), 1, "{log}");
+    }
+    let stat = place.ok(&["stat"]);
+    assert!(stat.contains("descriptors held") && stat.contains("descriptors refused"), "{stat}");
+    assert!(number(&place.ok(&["stat", "--json"]), "descriptors_refused") > 18);
     place.umount();
 }
 

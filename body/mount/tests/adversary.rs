@@ -82,6 +82,10 @@ struct Greedy {
 
 impl Greedy {
     fn start(crowded: &Crowded, kind: &str) -> Self {
+        Self::of(crowded, kind, NOBODY)
+    }
+
+    fn of(crowded: &Crowded, kind: &str, uid: u32) -> Self {
         const SCRIPT: &str = r#"
 import os, sys
 kind, mnt = sys.argv[1:]
@@ -102,7 +106,7 @@ print(len(held), error, flush=True)
 sys.stdin.read()
 "#;
         let mut command = Command::new("setpriv");
-        let user = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"), "--clear-groups".into()];
+        let user = [format!("--reuid={uid}"), format!("--regid={uid}"), "--clear-groups".into()];
         command.args(user).args(["/usr/bin/python3", "-c", SCRIPT, kind]).arg(&crowded.mnt).current_dir("/");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -161,6 +165,24 @@ fn a_user_that_takes_all_descriptors() {
         let again = Greedy::start(&crowded, kind);
         assert!(again.held * 2 >= held, "{kind}: {} after {held}", again.held);
     }
+}
+
+/// Users and root together get what is theirs, and no more.
+#[test]
+fn the_host_keeps_descriptors_for_itself() {
+    if cannot_mount() {
+        return;
+    }
+    quote_rights(
+        "Of the limit of open files a quarter, at most 4,096, is kept for the host itself, and an eighth, at most 2,048, for root; the rest is the pool.",
+    );
+    let crowded = Crowded::start();
+    let _greedy = [NOBODY, OTHER, 0].map(|uid| Greedy::of(&crowded, "files", uid));
+    let held = crowded.counter("descriptors_held");
+    // A file takes two: one may be left.
+    let all = u64::from(FEW - FEW / 4);
+    assert!((all - 1..=all).contains(&held), "{held}: all but the host's quarter");
+    assert!(held > POOL, "root has an eighth beyond the pool");
 }
 
 /// A user without a free descriptor could not even look.
@@ -545,6 +567,48 @@ refused("bound", "16 owners", answers[16])
     let file = open_to_name(&listed).unwrap();
     let owner = OwnerSelector::Pid(std::process::id());
     body.hint(&speaker(0), &owner, &list, Some(file.as_fd())).unwrap();
+    quote_rights("No user other than root can use up the runs, managers or lists of a mount alone.");
+    reachable.attack(
+        r#"
+def run(number): return {"name": f"r{number}", "keep": False, "leader": 1, "uid": os.getuid(), "profile": None}
+ready, told = os.pipe()
+if os.fork() == 0:
+    held = []
+    while True:
+        held.append(connect())
+        send(held[-1], {"ask": "begin-run", "run": run(len(held))})
+        answer = hear(held[-1])
+        if "error" in answer: break
+        owner = {"ask": "hint", "on": MNT, "owner": {"name": f"r{len(held)}"}}
+        send(held[-1], {**owner, "hint": {"do": "set-policy", "priority": 0, "policy": "mru"}})
+        assert hear(held[-1]) == {"hint": "done"}
+        list = {"do": "list-file", "path": "open", "ranges": [[0, 1]]}
+        send(held[-1], {**owner, "hint": list}, named("open"))
+        hear(held[-1])
+    refused("bound", "64 connections of user", answer)
+    os.write(told, b"x")
+    for output in (1, 2): os.close(output)
+    time.sleep(20)
+    os._exit(0)
+os.close(told)
+assert os.read(ready, 1) == b"x"
+"#,
+    );
+    let run = pantler_control::RunSpec {
+        name: "mine".into(),
+        keep: false,
+        leader: std::process::id(),
+        uid: 0,
+        profile: None,
+    };
+    let begun = body.begin_run(&speaker(0), &run).unwrap();
+    let mine = OwnerSelector::Name("mine".into());
+    let policy = Hint::SetPolicy { priority: 0, policy: PolicyName::Mru };
+    body.hint(&speaker(0), &mine, &policy, None).unwrap();
+    body.hint(&speaker(0), &mine, &list, Some(file.as_fd())).unwrap();
+    let owners = body.stat(&speaker(0)).unwrap().owners;
+    assert!(owners.iter().filter(|owner| owner.uid == Some(NOBODY) && owner.control).count() >= 60);
+    body.end_run(begun);
     // Root is not in the way of that.
     assert!(Client::connect(&reachable.socket).unwrap().bodies().is_ok());
 }

@@ -85,6 +85,12 @@ impl Drop for Place {
     }
 }
 
+/// Claims that a sentence stands in docs/RIGHTS.md, so that test and document cannot part.
+pub fn quote_rights(sentence: &str) {
+    let text = include_str!("../../../docs/RIGHTS.md");
+    assert!(text.lines().any(|line| line == format!("- {sentence}")), "not in docs/RIGHTS.md: {sentence}");
+}
+
 pub fn is_mounted(point: &Path) -> bool {
     let table = fs::read_to_string("/proc/self/mounts").unwrap();
     table.lines().any(|line| line.split(' ').nth(1) == point.to_str())

@@ -54,11 +54,12 @@ fn document(page: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page)).unwrap()
 }
 
-/// Fails when a sentence of that page is quoted by no test of this crate.
+/// Fails when a sentence of that page is quoted by no test of this crate and of the command.
 pub fn every_sentence_is_quoted(page: &str) {
-    let tests = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
-    let sources = std::fs::read_dir(tests)
-        .unwrap()
+    let tests = ["tests", "../../cli/tests"].map(|at| Path::new(env!("CARGO_MANIFEST_DIR")).join(at));
+    let sources = tests
+        .iter()
+        .flat_map(|tests| std::fs::read_dir(tests).unwrap())
         .filter_map(|entry| std::fs::read_to_string(entry.unwrap().path()).ok());
     // Strings may be broken over lines.
     let squeeze = |text: &str| text.replace('\\', "").split_whitespace().collect::<Vec<_>>().join(" ");
