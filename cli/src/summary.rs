@@ -19,7 +19,7 @@ pub fn of_run(stat: &BodyStat, memory: Size) -> String {
     let references = stat.totals.references.saturating_sub(foreign);
     let hits = references.saturating_sub(brought_in);
     let mut line = format!(
-        "read {} from disk, LRU would have read {}{} of files; {:.1} % hits of {references} references",
+        "read {brought_in} blocks, {} from disk, LRU would have read {}{} of files; {:.1} % hits of {references} references",
         Size::new(stat.totals.read_bytes).rounded(),
         if count("lru_sampled_one_in") > 1 { "about " } else { "" },
         size(lru),
@@ -47,9 +47,9 @@ pub fn of_run(stat: &BodyStat, memory: Size) -> String {
 /// Nothing had to leave.
 fn idle(blocks: u64, memory: Size, block_bytes: u64) -> String {
     let bytes = blocks * block_bytes;
-    let read = if bytes == 0 { "nothing".to_owned() } else { Size::new(bytes).rounded() };
     let mut line = format!(
-        "nothing was steered: {read} came into the page cache by this run, of {} it may keep",
+        "nothing was steered: {blocks} blocks, {}, came into the page cache by this run, of {} it may keep",
+        Size::new(bytes).rounded(),
         memory.rounded()
     );
     if bytes < memory.bytes() / 4 {
@@ -64,7 +64,8 @@ pub fn of_mount(name: &str, owner: &OwnerStat) -> Option<String> {
     let read = Size::new(counters.read_bytes).rounded();
     (counters.references > 0).then(|| {
         format!(
-            "{name}: read {read} from the origin; {:.1} % hits of {} references",
+            "{name}: read {} blocks, {read} from the origin; {:.1} % hits of {} references",
+            counters.misses + counters.ahead_used,
             counters.hit_ratio() * 100.0,
             counters.references
         )
@@ -99,7 +100,7 @@ mod tests {
         let mut counters = vec![("drops", 9), ("brought_in", 6400), ("lru_misses", 25_600), ("foreign", 10)];
         assert_eq!(
             of_run(&stat(25_610, 26 << 20, &counters), memory),
-            "read 26 MiB from disk, LRU would have read 100 MiB of files; 75.0 % hits of 25600 references"
+            "read 6400 blocks, 26 MiB from disk, LRU would have read 100 MiB of files; 75.0 % hits of 25600 references"
         );
         counters.extend([("lru_sampled_one_in", 4), ("gone", 640), ("events_lost", 1)]);
         let told = of_run(&stat(25_610, 26 << 20, &counters), memory);
@@ -114,12 +115,12 @@ mod tests {
     fn a_run_that_steered_nothing_says_why() {
         let memory = Size::new(16 << 20);
         let told = of_run(&stat(0, 0, &[]), memory);
-        assert!(
-            told.starts_with("nothing was steered: nothing came into the page cache by this run, of 16 MiB")
-        );
+        assert!(told.starts_with(
+            "nothing was steered: 0 blocks, 0 bytes, came into the page cache by this run, of 16 MiB"
+        ));
         assert!(told.contains("a server") && told.contains("O_DIRECT"), "{told}");
         let told = of_run(&stat(2000, 8 << 20, &[("brought_in", 2000)]), memory);
-        assert!(told.contains("7.8 MiB came into") && !told.contains("O_DIRECT"), "{told}");
+        assert!(told.contains("2000 blocks, 7.8 MiB, came into") && !told.contains("O_DIRECT"), "{told}");
     }
 
     #[test]

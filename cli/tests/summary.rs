@@ -96,7 +96,8 @@ fn the_line_agrees_with_the_simulator_and_with_the_device() {
             rest.split(' ').next().unwrap().parse().unwrap()
         };
         let mib = |bytes: u64| bytes as f64 / (1 << 20) as f64;
-        assert!((number("pantler: read ") - mib(device)).abs() < 0.06, "{line}");
+        assert!((number(" blocks, ") - mib(device)).abs() < 0.06, "{line}");
+        assert_eq!(number("pantler: read ") as u64, brought_in, "{line}");
         assert!((number("LRU would have read about ") - mib(lru * 4096)).abs() < 0.06, "{line}");
     });
 }
@@ -175,6 +176,6 @@ fn a_report_without_memory_is_refused_with_a_mount_too_and_its_share_is_told() {
     assert!(err.contains("--report report: there is nothing to report without --memory"), "{err}");
     assert_eq!(fs::read_to_string(at.join("report")).unwrap(), "precious\n");
     assert_eq!(told.0, Some(0));
-    assert!(told.2.contains("/m: read 1 MiB from the origin; "), "{}", told.2);
+    assert!(told.2.contains("/m: read 16 blocks, 1 MiB from the origin; "), "{}", told.2);
     assert_eq!((quiet.0, quiet.2.as_str()), (Some(0), ""));
 }
