@@ -1,6 +1,7 @@
 //! The user a program runs as: under `sudo`, the user that called it.
 
 use anyhow::{Context, Result, bail};
+use pantler_kernel::process::command_of;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Read;
@@ -133,8 +134,7 @@ fn groups_of(uid: u32) -> Result<Vec<u32>> {
 /// The environment in which `sudo` was called: it is still that of the `sudo` process above us.
 fn environment_of_sudo() -> Option<Vec<(OsString, OsString)>> {
     let parent = rustix::process::getppid()?.as_raw_nonzero();
-    let name = fs::read_to_string(format!("/proc/{parent}/comm")).ok()?;
-    if name.trim() != "sudo" {
+    if command_of(parent.get().unsigned_abs()) != "sudo" {
         return None;
     }
     let bytes = fs::read(format!("/proc/{parent}/environ")).ok().filter(|bytes| !bytes.is_empty())?;

@@ -11,6 +11,7 @@
 
 use anyhow::Result;
 use pantler_control::{ControlError, runtime};
+use pantler_kernel::process::Member;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs::{self, File};
@@ -88,7 +89,7 @@ fn clean(folder: &Path) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let gone = entries
         .map(|entry| entry.path())
-        .filter(|path| host(path).is_some_and(|host| !Path::new(&format!("/proc/{host}")).exists()));
+        .filter(|path| host(path).is_some_and(|host| Member::look(host).is_none()));
     let mut gone: Vec<_> =
         gone.filter_map(|path| Some((path.metadata().ok()?.modified().ok()?, path))).collect();
     gone.sort_unstable();

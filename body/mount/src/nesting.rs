@@ -21,7 +21,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use pantler_kernel::mount_table::unescape;
+use pantler_kernel::mount_table::{MountedAt, mounts};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use crate::MountError;
@@ -49,7 +49,7 @@ fn is_inside(point: &Path, origin: &Path) -> io::Result<bool> {
         return Ok(true);
     }
     // A bind mount of a part has the origin above it in the file system, and not on the path.
-    let table = fs::read("/proc/self/mountinfo")?;
+    let table = mounts()?;
     let places = (OnDevice::of(&table, point)?, OnDevice::of(&table, origin)?);
     Ok(matches!(places, (Some(point), Some(origin)) if point.is_below(&origin)))
 }
@@ -57,26 +57,22 @@ fn is_inside(point: &Path, origin: &Path) -> io::Result<bool> {
 /// Where a directory is in its file system, whatever part of that is mounted where.
 #[derive(Debug, PartialEq, Eq)]
 struct OnDevice {
-    device: Vec<u8>,
+    device: u32,
     path: PathBuf,
 }
 
 impl OnDevice {
-    fn of(mountinfo: &[u8], path: &Path) -> io::Result<Option<OnDevice>> {
+    fn of(table: &[MountedAt], path: &Path) -> io::Result<Option<OnDevice>> {
         let flags = AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
         let stat = statx(CWD, path, flags, StatxFlags::MNT_ID)?;
         // The number came with Linux 5.8. What is mounted is found by lookups on older ones.
         let is_told = stat.stx_mask & StatxFlags::MNT_ID.bits() != 0;
-        Ok(is_told.then(|| OnDevice::in_table(mountinfo, stat.stx_mnt_id, path)).flatten())
+        Ok(is_told.then(|| OnDevice::in_table(table, stat.stx_mnt_id, path)).flatten())
     }
 
-    fn in_table(mountinfo: &[u8], mount: u64, path: &Path) -> Option<OnDevice> {
-        let number = mount.to_string();
-        let mut lines = mountinfo.split(|&byte| byte == b'\n').map(|line| line.split(|&byte| byte == b' '));
-        let mut fields =
-            lines.find_map(|mut line| (line.next() == Some(number.as_bytes())).then_some(line))?;
-        let (device, root, at) = (fields.nth(1)?, unescape(fields.next()?), unescape(fields.next()?));
-        Some(OnDevice { device: device.to_owned(), path: root.join(path.strip_prefix(at).ok()?) })
+    fn in_table(table: &[MountedAt], number: u64, path: &Path) -> Option<OnDevice> {
+        let mount = table.iter().find(|mount| u64::from(mount.id) == number)?;
+        Some(OnDevice { device: mount.dev, path: mount.root.join(path.strip_prefix(&mount.place).ok()?) })
     }
 
     fn is_below(&self, other: &OnDevice) -> bool {
@@ -87,18 +83,21 @@ impl OnDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pantler_kernel::mount_table::parse;
 
     #[test]
     fn paths_within_a_file_system_are_found_through_what_is_mounted() {
-        let table = b"22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+        let table = parse(
+            b"22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
             30 22 8:1 /data/part /part\\040two rw - ext4 /dev/sda1 rw\n\
-            31 22 0:40 / /tmp rw - tmpfs none rw\n";
-        let place = |mount, path: &str| OnDevice::in_table(table, mount, Path::new(path)).unwrap();
+            31 22 0:40 / /tmp rw - tmpfs none rw\n",
+        );
+        let place = |mount, path: &str| OnDevice::in_table(&table, mount, Path::new(path)).unwrap();
         let (data, cached) = (place(22, "/data"), place(30, "/part two/cached"));
-        assert_eq!(cached, OnDevice { device: b"8:1".to_vec(), path: "/data/part/cached".into() });
+        assert_eq!(cached, OnDevice { device: 8 << 20 | 1, path: "/data/part/cached".into() });
         assert!(cached.is_below(&data) && !data.is_below(&cached) && !data.is_below(&data));
         assert!(!place(31, "/tmp/data/x").is_below(&place(22, "/tmp")), "another file system");
-        assert_eq!(OnDevice::in_table(table, 2, Path::new("/data")), None);
+        assert_eq!(OnDevice::in_table(&table, 2, Path::new("/data")), None);
     }
 
     #[test]

@@ -1,11 +1,10 @@
 //! Mounts that a crash left behind: the kernel keeps the mount, without a server.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pantler_kernel::mount_table::unescape;
+use pantler_kernel::mount_table::{MountedAt, mounts};
 use pantler_kernel::unserved::unserved;
 use rustix::io::Errno;
 
@@ -21,8 +20,7 @@ pub(crate) const SUBTYPE: &str = "pantler";
 /// # Errors
 /// When the table of mounts cannot be read.
 pub fn find() -> io::Result<Vec<PathBuf>> {
-    let table = fs::read("/proc/self/mounts")?;
-    Ok(dead(ours(&table)))
+    Ok(dead(ours(mounts()?)))
 }
 
 /// Unmounts a mount point of ours, whether or not its host can be asked. False when there is none
@@ -72,7 +70,7 @@ pub(crate) fn detach(mountpoint: &Path) -> Result<(), MountError> {
 /// # Errors
 /// When the table of mounts cannot be read.
 pub fn is_mounted(path: &Path) -> io::Result<bool> {
-    Ok(ours(&fs::read("/proc/self/mounts")?).iter().any(|ours| ours == path))
+    Ok(ours(mounts()?).iter().any(|ours| ours == path))
 }
 
 /// What lies on top of a directory.
@@ -88,12 +86,12 @@ pub(crate) enum Top {
 
 /// What unmounting a path would take away.
 pub(crate) fn top(path: &Path) -> io::Result<Top> {
-    Ok(top_of(&fs::read("/proc/self/mounts")?, path))
+    Ok(top_of(mounts()?, path))
 }
 
 /// Of several mounts on one directory the last in the table lies on top.
-fn top_of(table: &[u8], path: &Path) -> Top {
-    let here: Vec<bool> = mounts(table).filter(|(at, _)| at == path).map(|(_, is_ours)| is_ours).collect();
+fn top_of(table: Vec<MountedAt>, path: &Path) -> Top {
+    let here: Vec<bool> = table.iter().filter(|mount| mount.place == path).map(is_ours).collect();
     match here.last() {
         None => Top::Nothing,
         Some(true) => Top::Ours,
@@ -112,7 +110,7 @@ pub fn is_left_behind(path: &Path) -> bool {
 /// The first that could not be ended; the others are.
 pub fn clean() -> Result<Vec<PathBuf>, MountError> {
     let failed = |path: &Path, error| MountError::Unmount { path: path.to_owned(), error };
-    let found = find().map_err(|error| failed(Path::new("/proc/self/mounts"), error))?;
+    let found = find().map_err(|error| failed(Path::new("/proc/self/mountinfo"), error))?;
     let mut ended = Vec::new();
     let mut first = None;
     for path in found {
@@ -130,16 +128,12 @@ pub fn clean() -> Result<Vec<PathBuf>, MountError> {
 }
 
 /// The mount points of all our mounts in a table of mounts.
-fn ours(table: &[u8]) -> Vec<PathBuf> {
-    mounts(table).filter_map(|(path, is_ours)| is_ours.then_some(path)).collect()
+fn ours(table: Vec<MountedAt>) -> Vec<PathBuf> {
+    table.into_iter().filter(is_ours).map(|mount| mount.place).collect()
 }
 
-/// The mount points in a table of mounts, and whether each is of ours.
-fn mounts(table: &[u8]) -> impl Iterator<Item = (PathBuf, bool)> {
-    let lines = table.split(|&byte| byte == b'\n');
-    let fields = lines.map(|line| line.split(|&byte| byte == b' ').collect::<Vec<_>>());
-    fields
-        .filter_map(|fields| Some((unescape(fields.get(1)?), *fields.get(2)? == FILE_SYSTEM_TYPE.as_bytes())))
+fn is_ours(mount: &MountedAt) -> bool {
+    mount.kind == FILE_SYSTEM_TYPE
 }
 
 /// How long servers of mounts are waited for. Without a server the kernel answers at once.
@@ -156,16 +150,17 @@ fn dead(paths: Vec<PathBuf>) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pantler_kernel::mount_table::parse;
 
     #[test]
     fn only_our_mounts_are_found() {
-        let table =
-            b"/dev/vda / ext4 rw 0 0\n/data /mnt/a\\040b fuse.pantler rw 0 0\nx /mnt/c\xff fuse.sshfs rw 0 0\n";
-        assert_eq!(ours(table), [PathBuf::from("/mnt/a b")]);
-        let on = |path: &str| top_of(table, Path::new(path));
+        let table = b"1 0 8:1 / / rw - ext4 /dev/vda rw\n2 1 0:4 / /mnt/a\\040b rw - fuse.pantler /data rw\n\
+              3 1 0:5 / /mnt/c\xff rw - fuse.sshfs x rw\n";
+        assert_eq!(ours(parse(table)), [PathBuf::from("/mnt/a b")]);
+        let on = |path: &str| top_of(parse(table), Path::new(path));
         assert_eq!((on("/mnt/a b"), on("/mnt")), (Top::Ours, Top::Nothing));
         assert_eq!(on("/"), Top::Strange { above_ours: false });
-        let covered = [&table[..], b"none /mnt/a\\040b tmpfs rw 0 0\n"].concat();
-        assert_eq!(top_of(&covered, Path::new("/mnt/a b")), Top::Strange { above_ours: true });
+        let covered = [&table[..], b"4 2 0:6 / /mnt/a\\040b rw - tmpfs none rw\n"].concat();
+        assert_eq!(top_of(parse(&covered), Path::new("/mnt/a b")), Top::Strange { above_ours: true });
     }
 }

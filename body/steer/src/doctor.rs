@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use pantler_kernel::group::mounts::{Memory, Places};
+use pantler_kernel::process::read_process;
 use pantler_kernel::{pages, pid_namespace};
 
 use crate::kernel::{CACHESTAT, Kernel, TRACEPOINTS, Version};
@@ -107,7 +108,7 @@ const CAPABILITIES: [(u32, &str); 3] =
 
 /// The capabilities that we do not have.
 fn lacking() -> Vec<&'static str> {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = read_process(std::process::id(), "status").unwrap_or_default();
     let effective = status
         .lines()
         .find_map(|line| line.strip_prefix("CapEff:"))

@@ -17,15 +17,14 @@ use std::path::{Path, PathBuf};
 use pantler_pagecache::FileKey;
 
 use pantler_kernel::file_handle::FileHandle;
+use pantler_kernel::mount_table::kernel_dev;
 use pantler_kernel::pages::BLOCK_BYTES;
 
 pub(crate) mod devices;
 mod layers;
-pub(crate) mod mounted;
 
 pub use devices::Descriptor;
 use devices::Devices;
-use mounted::kernel_dev;
 
 /// Descriptors held at once.
 pub const DESCRIPTORS_MAX: usize = 256;

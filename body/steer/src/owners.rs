@@ -8,16 +8,14 @@ use std::path::Path;
 
 use foldhash::fast::FixedState;
 use pantler_control::Profile;
+use pantler_kernel::process::{lineage, process_of};
 use pantler_steward::{FileId, HintError, OwnerId, Steward};
 
 use crate::error::SteerError;
 use crate::options::SteerOptions;
-use crate::takeover::{parent_of, process_of};
 
 /// Threads with a remembered process, in runs with an owner per process.
 const THREADS_MAX: usize = 4096;
-/// Parents looked at to find out from which owner a new one comes.
-const ANCESTORS_MAX: usize = 64;
 
 /// The owners of a run.
 #[derive(Debug)]
@@ -102,8 +100,8 @@ impl RunOwners {
             return Ok(());
         }
         if self.per_process && owner != self.run {
-            let parents = std::iter::successors(Some(owner.0 as u32), |&process| parent_of(process).ok());
-            let mut parents = parents.skip(1).take(ANCESTORS_MAX).map(|process| OwnerId(process.into()));
+            let parents = lineage(owner.0 as u32).into_iter().skip(1);
+            let mut parents = parents.map(|member| OwnerId(member.pid.into()));
             if let Some(parent) = parents.find(|parent| *parent != self.run && self.known.contains(parent)) {
                 steward.born(owner, parent);
             }

@@ -10,6 +10,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 
+use pantler_kernel::process::{descriptor_of, process_of};
+
 use crate::files::Descriptor;
 
 /// Open files remembered for restoring; of more than these the first taken stay as they are.
@@ -36,7 +38,7 @@ impl TakenOver {
     /// # Errors
     /// The process is gone, the descriptor is another file by now, or we may not.
     pub fn take(&mut self, tid: u32, descriptor: Descriptor) -> io::Result<()> {
-        let pid = process_of(tid)?;
+        let pid = process_of(tid).ok_or(io::ErrorKind::NotFound)?;
         let Descriptor { number, ino } = descriptor;
         advise(pid, number, ino, rustix::fs::Advice::Random)?;
         let taken = Taken { pid, number, ino };
@@ -59,27 +61,11 @@ impl TakenOver {
 }
 
 fn advise(pid: u32, number: i32, ino: u64, advice: rustix::fs::Advice) -> io::Result<()> {
-    let descriptor = fs::File::from(pantler_kernel::process::descriptor_of(pid, number)?);
+    let descriptor = fs::File::from(descriptor_of(pid, number)?);
     // The number may be another file by now.
     if descriptor.metadata()?.ino() != ino {
         return Err(io::ErrorKind::NotFound.into());
     }
     rustix::fs::fadvise(descriptor.as_fd(), 0, None, advice)?;
     Ok(())
-}
-
-/// The process of a thread.
-pub(crate) fn process_of(tid: u32) -> io::Result<u32> {
-    number_of(tid, "Tgid:")
-}
-
-/// The parent of a process.
-pub(crate) fn parent_of(process: u32) -> io::Result<u32> {
-    number_of(process, "PPid:")
-}
-
-fn number_of(id: u32, key: &str) -> io::Result<u32> {
-    let status = fs::read_to_string(format!("/proc/{id}/status"))?;
-    let number = status.lines().find_map(|line| line.strip_prefix(key)).and_then(|id| id.trim().parse().ok());
-    number.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }

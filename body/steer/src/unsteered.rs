@@ -3,10 +3,10 @@
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
 
+use pantler_kernel::mount_table::MountedAt;
 use rustix::fs::FileType;
 
 use crate::files::devices::Devices;
-use crate::files::mounted::MountedAt;
 
 /// A smaller file is not worth a word: scripts, libraries.
 const SIZE_BYTES_MIN: u64 = 1 << 20;

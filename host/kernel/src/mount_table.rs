@@ -1,17 +1,75 @@
-//! The kernel's tables of mounts: `/proc/self/mounts` and `mountinfo`.
+//! The kernel's table of mounts, `mountinfo`.
 
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+/// What is mounted somewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountedAt {
+    /// Its number.
+    pub id: u32,
+    /// Its device, as events write it.
+    pub dev: u32,
+    /// What of the file system is mounted.
+    pub root: PathBuf,
+    /// Where.
+    pub place: PathBuf,
+    /// Type of the file system: `ext4`, `overlay`.
+    pub kind: String,
+    /// The directory that takes the writes of an overlay.
+    pub upper: Option<PathBuf>,
+}
+
+/// The mounts that this process sees, each after what it may cover.
+///
+/// # Errors
+/// When the table cannot be read.
+pub fn mounts() -> io::Result<Vec<MountedAt>> {
+    Ok(parse(&std::fs::read("/proc/self/mountinfo")?))
+}
+
+/// The same of the text of `mountinfo`. Bytes: a mount point that is no UTF-8 hides no other.
+pub fn parse(table: &[u8]) -> Vec<MountedAt> {
+    table.split(|&byte| byte == b'\n').filter_map(MountedAt::parse).collect()
+}
+
+/// The device number as events write it.
+pub fn kernel_dev(st_dev: u64) -> u32 {
+    rustix::fs::major(st_dev) << 20 | rustix::fs::minor(st_dev)
+}
+
+impl MountedAt {
+    /// Whether it lies over other file systems.
+    pub fn is_overlay(&self) -> bool {
+        self.kind == "overlay"
+    }
+
+    /// Whether a process serves it: to open it waits for that process, which may stand still.
+    pub fn is_served(&self) -> bool {
+        self.kind.starts_with("fuse")
+    }
+
+    fn parse(line: &[u8]) -> Option<MountedAt> {
+        let text = |word| std::str::from_utf8(word).ok();
+        let mut words = line.split(|&byte| byte == b' ');
+        let id = text(words.next()?)?.parse().ok()?;
+        let (major, minor) = text(words.nth(1)?)?.split_once(':')?;
+        let dev = major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?;
+        let (root, place) = (unescape(words.next()?), unescape(words.next()?));
+        // Optional fields end with a dash; type, source and options of the file system follow.
+        let mut of_device = words.skip_while(|&word| word != b"-").skip(1);
+        let kind = of_device.next().and_then(text).unwrap_or_default().to_owned();
+        let options = of_device.nth(1).unwrap_or_default();
+        let upper = options.split(|&byte| byte == b',').find_map(|word| word.strip_prefix(b"upperdir="));
+        Some(MountedAt { id, dev, root, place, kind, upper: upper.map(unescape) })
+    }
+}
+
 /// A path as the tables write it. They escape space, tab, newline and backslash as three octal
 /// digits, and leave every other byte as it is, text or not.
-///
-/// ```
-/// use pantler_kernel::mount_table::unescape;
-/// assert_eq!(unescape(br"/mnt/a\040b"), std::path::Path::new("/mnt/a b"));
-/// ```
-pub fn unescape(text: &[u8]) -> PathBuf {
+fn unescape(text: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((&byte, after)) = rest.split_first() {
@@ -40,5 +98,28 @@ mod tests {
         ] {
             assert_eq!(unescape(written).as_os_str().as_bytes(), meant);
         }
+    }
+
+    #[test]
+    fn a_mount_line_is_read() {
+        let line = br"36 35 254:3 / /mnt/a\040b rw,noatime master:1 - ext4 /dev/root rw";
+        let mount = MountedAt::parse(line).expect("a mount");
+        assert_eq!((mount.id, mount.dev, &mount.place), (36, 254 << 20 | 3, &PathBuf::from("/mnt/a b")));
+        assert!(!mount.is_served());
+        assert_eq!((mount.kind.as_str(), &mount.upper), ("ext4", &None));
+        let fuse = b"76 27 0:49 / /m rw,nosuid - fuse.pantler /data rw";
+        assert!(MountedAt::parse(fuse).expect("a mount").is_served());
+        assert!(MountedAt::parse(b"36 35 x / /").is_none() && MountedAt::parse(b"").is_none());
+        // What is no text is a name like any other.
+        let odd = MountedAt::parse(b"36 35 254:3 / /mnt/caf\xe9 rw").expect("a mount");
+        assert_eq!(odd.place.as_os_str().as_encoded_bytes(), b"/mnt/caf\xe9");
+    }
+
+    #[test]
+    fn of_an_overlay_the_upper_directory_is_known() {
+        let line = br"44 27 0:39 / /m rw,relatime - overlay none rw,lowerdir=/l,upperdir=/a\040b,workdir=/w";
+        let mount = MountedAt::parse(line).expect("a mount");
+        assert!(mount.is_overlay());
+        assert_eq!(mount.upper, Some(PathBuf::from("/a b")));
     }
 }

@@ -6,9 +6,10 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use pantler_kernel::mount_table::{MountedAt, kernel_dev, mounts};
+
 use super::FileKey;
 use super::layers;
-use super::mounted::{MountedAt, kernel_dev};
 
 /// A descriptor of some process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,9 +50,7 @@ impl Devices {
     }
 
     fn reload(&mut self) {
-        // Bytes: one mount point that is no UTF-8 must not hide the others.
-        let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
-        self.mounts = table.split(|&byte| byte == b'\n').filter_map(MountedAt::parse).collect();
+        self.mounts = mounts().unwrap_or_default();
     }
 
     /// The mount of a descriptor, which its process's `fdinfo` names.

@@ -10,11 +10,11 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use pantler_kernel::file_handle::FileHandle;
+use pantler_kernel::mount_table::{MountedAt, kernel_dev};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use super::FileKey;
-use super::mounted::{MountedAt, kernel_dev};
-use pantler_kernel::file_handle::FileHandle;
 
 /// Whether the overlay's number of an inode can be that of the inode below: it may hold the number
 /// of the layer in its upper bits (`xino`).

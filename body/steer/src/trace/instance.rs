@@ -42,12 +42,8 @@ pub fn tracefs() -> Result<PathBuf, SteerError> {
 
 /// The tracefs mount of this machine, if there is one; mounts nothing.
 pub fn mounted_tracefs() -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-    let found = mounts.lines().find_map(|line| {
-        let mut words = line.split(' ').skip(1);
-        let (place, kind) = (words.next()?, words.next()?);
-        (kind == "tracefs").then(|| PathBuf::from(place))
-    });
+    let mounts = pantler_kernel::mount_table::mounts().ok()?;
+    let found = mounts.into_iter().find_map(|mount| (mount.kind == "tracefs").then_some(mount.place));
     // An automounted tracefs below debugfs appears when it is looked at.
     found.or_else(|| {
         let debug = Path::new("/sys/kernel/debug/tracing");

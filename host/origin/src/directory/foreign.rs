@@ -6,7 +6,8 @@
 //!
 //! Why so: docs/decisions/0066-no-mount-within-itself.md.
 
-use rustix::fs::{AtFlags, StatxFlags};
+use pantler_kernel::mount_table::{MountedAt, kernel_dev, mounts};
+use rustix::fs::{AtFlags, StatxFlags, makedev};
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -19,25 +20,18 @@ pub(super) fn is_pantler(fd: BorrowedFd<'_>) -> io::Result<bool> {
     // mask there is none to be asked for, and a mount that lets in its own user alone refuses none.
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let stat = rustix::fs::statx(fd, c"", flags, StatxFlags::empty())?;
-    let table = std::fs::read("/proc/self/mountinfo")?;
-    Ok(has_pantler(&table, stat.stx_dev_major, stat.stx_dev_minor))
+    Ok(has_pantler(&mounts()?, kernel_dev(makedev(stat.stx_dev_major, stat.stx_dev_minor))))
 }
 
 /// Whether a table of mounts says that a device is a mount of Pantler.
-fn has_pantler(mountinfo: &[u8], major: u32, minor: u32) -> bool {
-    let device = format!("{major}:{minor}");
-    mountinfo.split(|&byte| byte == b'\n').any(|line| {
-        // Paths have their spaces escaped, and behind a lone hyphen stands the type.
-        let mut fields = line.split(|&byte| byte == b' ');
-        let is_device = fields.nth(2) == Some(device.as_bytes());
-        let mut rest = fields.skip_while(|field| *field != b"-").skip(1);
-        is_device && rest.next() == Some(MOUNT_TYPE.as_bytes())
-    })
+fn has_pantler(table: &[MountedAt], dev: u32) -> bool {
+    table.iter().any(|mount| mount.dev == dev && mount.kind == MOUNT_TYPE)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pantler_kernel::mount_table::parse;
 
     #[test]
     fn devices_of_our_mounts_are_found_in_the_table() {
@@ -46,9 +40,9 @@ mod tests {
             41 22 0:46 / /mnt/c rw shared:2 master:1 - fuse.pantler - rw\n\
             42 22 0:47 / /mnt/d rw - fuse.sshfs fuse.pantler rw\n";
         for (minor, expected) in [(45, true), (46, true), (47, false), (4, false), (48, false)] {
-            assert_eq!(has_pantler(table, 0, minor), expected, "0:{minor}");
+            assert_eq!(has_pantler(&parse(table), minor), expected, "0:{minor}");
         }
-        assert!(!has_pantler(table, 8, 1));
-        assert!(!has_pantler(b"", 0, 0));
+        assert!(!has_pantler(&parse(table), 8 << 20 | 1));
+        assert!(!has_pantler(&[], 0));
     }
 }
