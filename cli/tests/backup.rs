@@ -3,11 +3,14 @@
 //! Both are in one control group; the backup alone would fill its memory. The service has read its
 //! file once, so the kernel's lists have no reason to keep it.
 
+mod place;
+
 use pantler_rig::{missing, undisturbed};
+use place::limited::Limited;
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 
 const MEGABYTE: usize = 1 << 20;
 const GROUP_MEGABYTES: usize = 100;
@@ -15,43 +18,13 @@ const SERVICE_MEGABYTES: usize = 32;
 /// Files of 2 MB each.
 const FILES: usize = 80;
 
-/// A control group with a limit on memory, version 1 or 2.
-struct Group {
-    folder: PathBuf,
-}
-
-impl Group {
-    /// `None` where control groups for memory cannot be made.
-    fn new(name: &str) -> Option<Self> {
-        let v1 = Path::new("/sys/fs/cgroup/memory");
-        let (root, limit) = match v1.is_dir() {
-            true => (v1, "memory.limit_in_bytes"),
-            false => (Path::new("/sys/fs/cgroup"), "memory.max"),
-        };
-        let folder = root.join(format!("{name}-{}", std::process::id()));
-        fs::create_dir(&folder).ok()?;
-        let group = Self { folder };
-        fs::write(group.folder.join(limit), (GROUP_MEGABYTES * MEGABYTE).to_string()).ok()?;
-        Some(group)
-    }
-
-    /// Runs a line of shell inside, to its end.
-    fn run(&self, line: &str, runtime: &Path) {
-        let script = format!("echo $$ > {}/cgroup.procs && {line}", self.folder.display());
-        let mut shell = Command::new("sh");
-        shell.args(["-c", &script]).env("PANTLER_RUNTIME_DIR", runtime).stdin(Stdio::null());
-        shell.env_remove("SUDO_UID").env_remove("SUDO_GID");
-        let output = shell.output().unwrap();
-        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // Only a group that still has processes cannot be removed, and the next test has another
-        // name.
-        let _ = fs::remove_dir(&self.folder);
-    }
+/// Runs a line of shell inside, to its end.
+fn run(group: &Limited, line: &str, runtime: &Path) {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", line]).env("PANTLER_RUNTIME_DIR", runtime);
+    shell.env_remove("SUDO_UID").env_remove("SUDO_GID");
+    let output = group.run(shell);
+    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Writes a file and drops it from the page cache.
@@ -76,11 +49,11 @@ fn left_after(backup: &str, name: &str) -> Option<u64> {
     fs::create_dir(&data).unwrap();
     (0..FILES).for_each(|number| made(&data.join(number.to_string()), 2));
     made(&service, SERVICE_MEGABYTES);
-    let group = Group::new(name)?;
-    group.run(&format!("cat {} > /dev/null", service.display()), folder.path());
+    let group = Limited::new(name, (GROUP_MEGABYTES * MEGABYTE) as u64)?;
+    run(&group, &format!("cat {} > /dev/null", service.display()), folder.path());
     assert_eq!(resident(&service), 100, "the service has read its file");
     // GNU tar reads nothing when its archive is /dev/null.
-    group.run(&format!("{backup} -cf - {} | wc -c > /dev/null", data.display()), folder.path());
+    run(&group, &format!("{backup} -cf - {} | wc -c > /dev/null", data.display()), folder.path());
     Some(resident(&service))
 }
 

@@ -5,12 +5,13 @@ mod place;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use pantler_rig::eventually;
+use place::limited::Limited;
 use place::{Daemon, Place, is_mounted, number};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -333,79 +334,13 @@ fn what_is_wrong_with_the_device_is_said_with_what_helps() {
     assert!(!err.contains("load the module"), "{err}");
 }
 
-/// A control group with a limit of memory, gone when dropped.
-struct Limited(PathBuf);
-
-impl Limited {
-    /// `None`, and a line that says why, where there is none to be had.
-    fn new(bytes: u64) -> Option<Limited> {
-        let own = fs::read_to_string("/proc/self/cgroup").unwrap();
-        let own = own.lines().find_map(|line| line.split_once(":memory:").map(|(_, path)| path.to_owned()));
-        // Without such a line the controller is that of version 2.
-        let (above, limit) = own.map_or((PathBuf::from("/sys/fs/cgroup"), "memory.max"), |own| {
-            (Path::new("/sys/fs/cgroup/memory").join(own.trim_start_matches('/')), "memory.limit_in_bytes")
-        });
-        let folder = above.join(format!("pantler-test-{}", std::process::id()));
-        let made = fs::create_dir(&folder).and_then(|()| {
-            fs::create_dir(folder.join("inner"))?;
-            fs::write(folder.join(limit), bytes.to_string())
-        });
-        if made.is_ok() {
-            return Some(Limited(folder));
-        }
-        assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "needs a control group: {made:?}");
-        eprintln!("skipped: needs a control group: {made:?}");
-        None
-    }
-
-    /// A command in a group below it, so that the limit is that of a group above.
-    fn inside(&self, command: &Command) -> Command {
-        let words: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();
-        let mut shell = Command::new("sh");
-        let script = format!("echo $$ > {}/inner/cgroup.procs && exec \"$@\"", self.0.display());
-        shell.args(["-c", &script, "sh"]).args(words);
-        for (key, value) in command.get_envs() {
-            if let Some(value) = value {
-                shell.env(key, value);
-            }
-        }
-        shell.stdin(Stdio::null());
-        shell
-    }
-
-    fn run(&self, command: Command) -> Output {
-        self.inside(&command).output().unwrap()
-    }
-
-    fn killed(&self) -> bool {
-        let files = ["inner/memory.oom_control", "memory.oom_control", "memory.events"];
-        let texts: Vec<_> =
-            files.iter().filter_map(|file| fs::read_to_string(self.0.join(file)).ok()).collect();
-        assert!(!texts.is_empty(), "no file counts kills");
-        texts
-            .iter()
-            .any(|text| text.lines().any(|line| line.starts_with("oom_kill ") && line != "oom_kill 0"))
-    }
-}
-
-impl Drop for Limited {
-    fn drop(&mut self) {
-        for folder in [self.0.join("inner"), self.0.clone()] {
-            eventually("the group is empty", || {
-                fs::read_to_string(folder.join("cgroup.procs")).is_ok_and(|text| text.is_empty())
-            });
-            let _ = fs::remove_dir(folder);
-        }
-    }
-}
-
 /// Protects mounts in containers: the default of 256M in 100 MB was once taken, and the host killed
 /// when the cache filled.
 #[test]
 fn a_mount_takes_what_the_limit_of_its_control_group_leaves() {
     const LIMIT: u64 = 100 << 20;
     let Some(place) = Place::new() else { return };
-    let Some(group) = Limited::new(LIMIT) else { return };
+    let Some(group) = Limited::new("pantler-test", LIMIT) else { return };
     let (origin, point) = (place.origin().display().to_string(), place.point().display().to_string());
     let refused = group.run(place.command(&["mount", &origin, &point, "--cache", "256M"]));
     let err = String::from_utf8(refused.stderr).unwrap();

@@ -122,6 +122,13 @@ impl Inode {
         self.held.clone().or_else(open)
     }
 
+    /// It was found there last, if it needs a name.
+    fn take_name(&self, directory: &Arc<Inode>, name: &OsStr) {
+        if self.held.is_none() {
+            self.named().found = Some((Arc::clone(directory), name.to_owned()));
+        }
+    }
+
     fn named(&self) -> MutexGuard<'_, Named> {
         self.named.lock().expect("nothing panics under it")
     }
@@ -212,24 +219,20 @@ impl Inodes {
         let mut keys = self.keys();
         let mut table = self.table.write().expect("the table is in order");
         let known = keys.numbers.get(&key.id()).and_then(|number| table.get_mut(number));
-        let found = || Some((Arc::clone(directory), name.to_owned()));
         // N2: the number of one that is named can be another file's by now.
         if let Some((inode, lookups)) = known.filter(|(inode, _)| inode.key == key || inode.held.is_some()) {
             *lookups += 1;
-            if inode.held.is_none() {
-                inode.named().found = found();
-            }
+            inode.take_name(directory, name);
             return Arc::clone(inode);
         }
         let has_descriptor = node.local().is_ok();
         let charge = if has_descriptor { charge() } else { None };
-        let is_held = !has_descriptor || charge.is_some();
+        let held = (!has_descriptor || charge.is_some()).then(|| Arc::new(node));
         let number = self.number(&mut keys, attributes, !table.contains_key(&attributes.inode));
         let is_regular = attributes.kind == Kind::Regular;
         let content = is_regular.then(|| content_of(&mut keys, shelf, key));
-        let (held, found) = if is_held { (Some(Arc::new(node)), None) } else { (None, found()) };
-        let named = Mutex::new(Named { found, open: Weak::new() });
-        let inode = Arc::new(Inode { number, key, held, charge, named, content });
+        let inode = Arc::new(Inode { number, key, held, charge, named: Mutex::default(), content });
+        inode.take_name(directory, name);
         keys.numbers.insert(key.id(), number);
         table.insert(number, (Arc::clone(&inode), 1));
         inode
@@ -240,8 +243,8 @@ impl Inodes {
         let key = FileKey::from(attributes);
         let number = self.keys().numbers.get(&key.id()).copied();
         let known = number.and_then(|number| self.get(number).ok());
-        if let Some(inode) = known.filter(|inode| inode.key == key && inode.held.is_none()) {
-            inode.named().found = Some((Arc::clone(directory), name.to_owned()));
+        if let Some(inode) = known.filter(|inode| inode.key == key) {
+            inode.take_name(directory, name);
         }
     }
 

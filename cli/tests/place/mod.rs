@@ -1,6 +1,8 @@
 //! Where the tests of mounts mount.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod limited;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

@@ -123,12 +123,6 @@ impl Call {
         Ok(call)
     }
 
-    /// Whether it says how the caller's blocks are to be treated from now on.
-    pub(crate) fn is_wish(&self) -> bool {
-        use Call::*;
-        matches!(self, SetPriority { .. } | SetPolicy { .. } | FileListStart { .. } | BlockList { .. })
-    }
-
     /// The hint that the call gives about the file it is called on, if it does.
     pub(crate) fn hint(&self) -> Option<Hint> {
         // Open already.
