@@ -62,7 +62,7 @@ pub fn open(words: &Dust, name: &str, stop: &Stop) -> Result<(String, Box<dyn Ta
         (name, None) => simulated(words, name)?,
     };
     // A server in use is not emptied unasked.
-    let count = target.holds().map_err(refused)?;
+    let count = target.count_values().map_err(refused)?;
     if count > 0 && !words.anyway {
         let text = format!(
             "target {name}: it holds {count} keys, which it would evict: expected an empty server, or --anyway"

@@ -45,7 +45,7 @@ pub trait Target {
     /// # Errors
     ///
     /// When it does not say.
-    fn holds(&mut self) -> Result<u64, TargetError> {
+    fn count_values(&mut self) -> Result<u64, TargetError> {
         Ok(0)
     }
 }

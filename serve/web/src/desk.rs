@@ -226,7 +226,7 @@ impl Desk {
     /// The beginning of a piece, if it is there. A mount is asked first, unless it said just now
     /// that it holds all (`is_known`): a read from it waits for the disk.
     fn look(&self, file: &Opened, wish: Wish, is_known: bool) -> io::Result<Option<Bytes>> {
-        if file.below() == Below::Mount && !is_known && self.knower.holds(file, wish) != Some(true) {
+        if file.below() == Below::Mount && !is_known && self.knower.ask(file, wish) != Some(true) {
             return Ok(None);
         }
         file.look(wish, &self.buffers)

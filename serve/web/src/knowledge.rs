@@ -42,7 +42,7 @@ impl Knower {
             Knowledge::Nothing
         } else if file.below() == Below::Mount {
             Knowledge::Steward
-        } else if self.can_say(file) {
+        } else if self.try_device(file) {
             Knowledge::Kernel
         } else {
             Knowledge::Blind
@@ -53,20 +53,20 @@ impl Knower {
     pub(crate) fn is_cached(&self, knowledge: Knowledge, file: &Opened, wish: Wish) -> bool {
         match knowledge {
             Knowledge::Nothing | Knowledge::Blind => false,
-            Knowledge::Steward => self.holds(file, wish) == Some(true),
+            Knowledge::Steward => self.ask(file, wish) == Some(true),
             // Where the kernel does not tell, looking is the only way to know.
-            Knowledge::Kernel => self.holds(file, wish).unwrap_or(true),
+            Knowledge::Kernel => self.ask(file, wish).unwrap_or(true),
         }
     }
 
-    /// Whether all of a piece is there; `None` where that is not told.
-    pub(crate) fn holds(&self, file: &Opened, wish: Wish) -> Option<bool> {
+    /// Asks whether all of a piece is there, and counts it; `None` where that is not told.
+    pub(crate) fn ask(&self, file: &Opened, wish: Wish) -> Option<bool> {
         self.asked.inc();
         file.holds(wish.start, wish.end)
     }
 
-    /// Tries it once for each device.
-    fn can_say(&self, file: &Opened) -> bool {
+    /// Whether the kernel says it: tried once for each device.
+    fn try_device(&self, file: &Opened) -> bool {
         let device = file.version.device;
         let known = self.devices.read().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some((_, can_say)) = known.iter().find(|(other, _)| *other == device) {

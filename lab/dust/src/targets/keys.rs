@@ -6,7 +6,7 @@
 //!
 //! K1  Only keys that begin with the [run](run_name) and the visit are set, read and deleted, and
 //!     none of them is left at the end. But the memory is filled, so that the server evicts what
-//!     else it [holds](Target::holds).
+//!     else it [holds](Target::count_values).
 //! K2  All values have the same size, so that memory is a number of keys.
 //! K3  [`PACE`](Protocol::PACE) accesses fall into each second of the server's clock, evenly: the
 //!     server knows references by the second only. Hypotheses are told the same.
@@ -38,7 +38,7 @@ pub trait Protocol: Sized {
     fn begin(wire: &mut Wire) -> Result<(Self, u64), TargetError>;
 
     /// Values that the server holds.
-    fn holds(wire: &mut Wire) -> Result<u64, TargetError>;
+    fn count_values(wire: &mut Wire) -> Result<u64, TargetError>;
 
     /// Seconds of the server's clock.
     fn clock(wire: &mut Wire) -> Result<u64, TargetError>;
@@ -140,8 +140,8 @@ impl<P: Protocol> Target for KeysTarget<P> {
         Some(self.value_bytes)
     }
 
-    fn holds(&mut self) -> Result<u64, TargetError> {
-        P::holds(&mut self.wire)
+    fn count_values(&mut self) -> Result<u64, TargetError> {
+        P::count_values(&mut self.wire)
     }
 }
 

@@ -51,7 +51,7 @@ impl Protocol for Memcached {
         Ok((Self, (memory / KEYS).clamp(VALUE_BYTES.0, VALUE_BYTES.1)))
     }
 
-    fn holds(wire: &mut Wire) -> Result<u64, TargetError> {
+    fn count_values(wire: &mut Wire) -> Result<u64, TargetError> {
         stat(wire, "stats", "curr_items ")?.ok_or_else(|| wire.strange("stats without curr_items"))
     }
 

@@ -104,7 +104,7 @@ impl Protocol for Redis {
     }
 
     /// In all databases: they share the server's memory.
-    fn holds(wire: &mut Wire) -> Result<u64, TargetError> {
+    fn count_values(wire: &mut Wire) -> Result<u64, TargetError> {
         Ok(said(wire, "INFO keyspace")?.lines().filter_map(keys_of_database).sum())
     }
 
