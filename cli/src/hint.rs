@@ -93,7 +93,7 @@ impl HintRecord<'_> {
             HintAnswer::Priority(priority) => output::text(&format!("{priority}\n")),
             HintAnswer::Policy(policy) => output::text(&format!("{policy}\n")),
             HintAnswer::Marked(count) => output::text(&format!("{count} blocks marked\n")),
-            _ => output::json("hint", self),
+            _ => Ok(()),
         }
     }
 }

@@ -157,7 +157,7 @@ impl<'a> Session<'a> {
     /// vain.
     fn tell(&mut self, record: Record) -> Result<()> {
         remarks(&record, &mut self.remarks);
-        if self.is_json() && !output::line(&(record.to_json() + "\n"))? {
+        if self.words.json && !output::line(&(record.to_json() + "\n"))? {
             self.watch.stop();
         }
         self.records.push(record);
@@ -166,11 +166,6 @@ impl<'a> Session<'a> {
 
     fn progress(&self, references: u64, runs: usize) -> Progress {
         Progress::new(&self.watch, references, runs, self.words.progress)
-    }
-
-    /// Whether each run is told as a line of JSON.
-    fn is_json(&self) -> bool {
-        self.words.json || self.words.job.is_some()
     }
 
     /// Runs jobs one by one, and says what each took.
@@ -247,7 +242,7 @@ impl<'a> Session<'a> {
     }
 
     fn show(&self) -> Result<()> {
-        if self.is_json() { Ok(()) } else { output::text(&table(&self.records)) }
+        if self.words.json { Ok(()) } else { output::text(&table(&self.records)) }
     }
 }
 

@@ -63,6 +63,64 @@ fn hints_read_back_and_can_be_cleared() {
     place.umount();
 }
 
+/// Protects people: JSON comes from `--json`, and from nothing else.
+#[test]
+fn no_command_prints_json_unasked() {
+    let Some(place) = Place::new() else { return };
+    let at = |name: &str| place.folder.path().join(name).display().to_string();
+    let (origin, point, file) = (at("origin"), at("mnt"), place.file());
+    let (trace, jobs, report) = (at("t.csv"), at("jobs"), at("report"));
+    let all: Vec<Vec<&str>> = vec![
+        vec!["mount", &origin, &point, "--cache", "16M"],
+        vec!["run", "--owner-name", "job", "--", "wc", &file],
+        vec!["run", "--memory", "16M", "--report", &report, "--", "true"],
+        vec!["stat"],
+        vec!["explain", &file],
+        vec!["hint", "get-priority", &file],
+        vec!["hint", "get-policy", "0"],
+        vec!["hint", "set-temporary-priority", &file, "0", "1", "-1"],
+        vec!["hint", "set-policy", "0", "mru", "--owner", "job"],
+        vec!["hint", "clear"],
+        vec!["prefetch", "--show", "--owner", "job", "--on", &point],
+        vec!["doctor"],
+        vec!["profiles"],
+        vec!["trace", "generate", "loop:ids=9,requests=90", &trace],
+        vec!["trace", "info", &trace],
+        vec!["trace", "convert", &trace, "/dev/null"],
+        vec!["trace", "formats"],
+        vec!["sim", &trace, "--policy", "lru", "--size", "3"],
+        vec!["sim", &trace, "--policy", "lru", "--size", "3", "--jobs-out", &jobs],
+        vec!["sim", "--job", &jobs],
+        vec!["sim", &trace, "--body", "steer", "--size", "256"],
+        vec!["sim", "tiers", &trace, "--sizes", "3,3"],
+        vec!["sim", "localities", &trace],
+        vec!["sim", "processes", &trace, "--size", "3"],
+        vec!["dust", "policy:lru", "--size", "20"],
+        vec!["umount", &point],
+    ];
+    let is_json = |text: &str| text.lines().any(|line| line.starts_with(['{', '[']));
+    for words in all {
+        let output = place.pantler(&words);
+        let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+        assert!(output.status.success() || words == ["doctor"], "{words:?}: {said}");
+        assert!(!is_json(&said), "{words:?}: {said}");
+    }
+    for words in [
+        &["tier", "serve", "--listen", "127.0.0.1:0", "--memory", "4M"][..],
+        &["web", "--root", &origin, "--listen", "127.0.0.1:0"],
+        &["mount", &origin, &point, "--cache", "16M", "--foreground"],
+    ] {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "exec \"$@\" 2>&1", "sh", env!("CARGO_BIN_EXE_pantler")]).args(words);
+        shell.env("PANTLER_RUNTIME_DIR", place.folder.path().join("run")).stdin(Stdio::null());
+        let mut child = End(shell.stdout(Stdio::piped()).spawn().unwrap());
+        let mut line = String::new();
+        let mut said = std::io::BufReader::new(child.0.stdout.take().unwrap());
+        std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+        assert!(!line.is_empty() && !is_json(&line), "{words:?}: {line:?}");
+    }
+}
+
 #[test]
 fn names_that_are_no_text_can_be_shown_and_hinted() {
     use std::os::unix::ffi::OsStrExt;

@@ -259,14 +259,14 @@ fn jobs_give_the_same_bytes() {
     let (status, local, _) = sim(&[&sweep[..], &["--json"]].concat());
     assert_eq!(status, 0);
     assert_eq!(sim(&[&sweep[..], &["--jobs-out", jobs]].concat()), (0, String::new(), String::new()));
-    assert_eq!(sim(&["--job", jobs]).1, local);
+    assert_eq!(sim(&["--job", jobs, "--json"]).1, local);
     // With their times on standard error, too.
-    assert_eq!(sim(&["--job", jobs, "--timings"]).1, local);
+    assert_eq!(sim(&["--job", jobs, "--json", "--timings"]).1, local);
     let first = std::fs::read_to_string(jobs).unwrap().lines().next().unwrap().to_owned();
     let start = "{\"version\":1,\"kind\":\"sim-job\",\"trace\":";
     assert!(first.starts_with(start), "{first}");
     let input = std::fs::File::open(jobs).unwrap();
-    let output = command(&["--job", "-"]).stdin(input).output().unwrap();
+    let output = command(&["--job", "-", "--json"]).stdin(input).output().unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), local);
 
     let empty = folder.file("empty", "\n");

@@ -55,7 +55,7 @@ def test_jobs_of_the_package_run(command: Command, tmp_path: Path, numbers: Path
     jobs = pantler.jobs([numbers, "loop:ids=10,requests=100"], ["lru", "arc"], "10%,50%")
     path = tmp_path / "jobs"
     path.write_text("".join(f"{job}\n" for job in jobs))
-    assert lines(pantler.run(jobs)) == command("--job", path)
+    assert lines(pantler.run(jobs)) == command("--job", path, "--json")
 
 
 @pytest.mark.parametrize("dtype", [numpy.uint32, numpy.uint64])
