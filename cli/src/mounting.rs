@@ -114,7 +114,7 @@ pub struct Store {
 #[serde(deny_unknown_fields)]
 pub struct Tiers {
     /// A lower tier, nearest first: ssd:PATH,SIZE or redis://HOST:PORT,SIZE (also rediss:,
-    /// redis-cluster:)
+    /// redis-cluster:). SIZE of ssd: may be a share of its file system, such as 10%, used or not
     // Read later: the parser would repeat what is refused, and that may hold a password.
     #[arg(long = "tier", value_name = "TIER")]
     pub places: Vec<String>,
@@ -140,9 +140,9 @@ pub struct Tiers {
     /// Certificate of the authority to trust with rediss:, in PEM
     #[arg(long = "tier-authority", value_name = "FILE")]
     pub authority: Option<PathBuf>,
-    /// Most memory for what is known of blocks in tiers; without it what limits of memory leave
-    /// beside --cache
-    #[arg(long = "tier-index", value_name = "SIZE", allow_negative_numbers = true)]
+    /// Most memory for what is known of blocks in tiers, such as 64M or 1%; without it what limits
+    /// of memory leave beside --cache
+    #[arg(long = "tier-index", value_name = "SIZE|%", value_parser = values::memory, allow_negative_numbers = true)]
     pub index: Option<Size>,
     /// Name of the origin in tiers, the same on all machines that mount it; without it its device
     /// number
@@ -183,7 +183,19 @@ fn address(origin: &Path) -> Result<Option<StoreAddress>, ControlError> {
 /// What was typed for a tier: where it is, and its size.
 fn tier(text: &str) -> Result<(pantler_tier::TierPlace, Size), ControlError> {
     let spec = pantler_tier::TierSpec::parse(text).map_err(ControlError::invalid)?;
-    Ok((spec.place, parsed(&spec.size)?))
+    let size = match &spec.place {
+        pantler_tier::TierPlace::Ssd(path) => Size::within(&spec.size, || file_system_bytes(path)),
+        _ => spec.size.parse(),
+    };
+    Ok((spec.place, size.map_err(|error| ControlError::invalid(error.to_string()))?))
+}
+
+/// Bytes of the file system that a file is on, or will be: not those that are free, which a tier
+/// from before takes part of.
+fn file_system_bytes(path: &Path) -> u64 {
+    let path = std::path::absolute(path).unwrap_or_default();
+    let known = path.ancestors().find_map(|path| rustix::fs::statvfs(path).ok());
+    known.map_or(0, |known| known.f_blocks.saturating_mul(known.f_frsize))
 }
 
 fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, ControlError> {

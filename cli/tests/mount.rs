@@ -571,6 +571,15 @@ fn a_mount_with_tiers_shows_them_and_refuses_what_makes_no_sense() {
     assert!(stat.contains("\"tier_index_bytes\":"), "{stat}");
     assert!(place.ok(&["stat"]).contains("  tier  "));
     place.umount();
+    // A share is one of the file system, whatever is free of it, and of memory for the index.
+    let disk = rustix::fs::statvfs(place.folder.path()).unwrap();
+    let share = place.folder.path().join("share").display().to_string();
+    place.mount(&["--block-size", "1M", "--tier", &format!("ssd:{share},2%"), "--tier-index", "1%"]);
+    let stat = place.ok(&["stat", "--json"]);
+    let told = &stat[stat.find("\"tiers\":[{").unwrap()..];
+    let blocks = (disk.f_blocks * disk.f_frsize / 50) as i64 >> 20;
+    assert!((blocks * 9 / 10..=blocks).contains(&number(told, "capacity_blocks")), "{blocks}: {told}");
+    place.umount();
     let start = Instant::now();
     let nobody = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -590,7 +599,10 @@ fn a_mount_with_tiers_shows_them_and_refuses_what_makes_no_sense() {
     let (link, linked) = (place.folder.path().join("link"), place.folder.path().join("link/tier"));
     std::os::unix::fs::symlink(place.folder.path(), &link).unwrap();
     let again = format!("ssd:{},8M", linked.display());
-    let cases: [(Vec<&str>, i32); 14] = [
+    let cases: [(Vec<&str>, i32); 17] = [
+        (vec!["--tier", "redis://127.0.0.1:1,10%"], 2),
+        (vec!["--tier", "ssd:/tmp,101%"], 2),
+        (vec!["--tier-index", "101%", "--tier", &ssd], 2),
         (vec!["--tier-index", "1M", "--tier", "redis://127.0.0.1:1,1T"], 2),
         (vec!["--tier", &ssd, "--tier", &again], 2),
         (vec!["--tier", "redis://127.0.0.1:1,1G", "--tier", "redis://me@LOCALHOST:1,2G"], 2),
