@@ -8,8 +8,10 @@ use pantler_mount::{
     Credentials, MountError, MountOptions, Mounted, OwnerBy, Place, StoreAddress, StoreOptions, TierMissing,
     TierOptions,
 };
+use pantler_steward::Allocation;
 use pantler_tier::{Seal, Secret, read_secret, read_secret_file};
 use serde::{Deserialize, Serialize};
+use serde_with::{As, DisplayFromStr};
 use std::fmt::Display;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -45,8 +47,9 @@ pub struct Mount {
     #[arg(long, value_name = "COUNT", value_parser = |text: &str| values::whole(text, 1..=256_u16))]
     pub threads: Option<u16>,
     /// How frames are shared between owners
-    #[arg(long, value_name = "NAME", default_value = "lru-sp", value_parser = named(values::allocations, values::allocation_of_mount), hide_possible_values = true)]
-    pub allocation: String,
+    #[arg(long, value_name = "NAME", default_value = "lru-sp", value_parser = named(values::allocations, values::allocation), hide_possible_values = true)]
+    #[serde(with = "As::<DisplayFromStr>")]
+    pub allocation: Allocation,
     /// How blocks of programs that give no hints are replaced, such as arc or s3-fifo; see `pantler
     /// sim --policy help`. Without it duel, over tiers lru
     #[arg(long, value_name = "POLICY", value_parser = named(values::policies, values::online_text), hide_possible_values = true)]
@@ -295,7 +298,7 @@ impl Mount {
             options.block_bytes = size.bytes() as usize;
         }
         options.threads = self.threads.map_or_else(|| options.suitable_threads(), usize::from);
-        options.allocation = parsed(&self.allocation)?;
+        options.allocation = self.allocation;
         options.policy = self.policy.as_deref().map(parsed).transpose()?;
         // The default of the library is what measured best.
         if self.lookahead != "auto" {

@@ -26,11 +26,6 @@ pub fn allocations() -> Vec<&'static str> {
     [Allocation::LruSp, Allocation::GlobalLru].map(<&str>::from).into()
 }
 
-/// A mount takes ablations too, unlisted: tests need one on which a foolish program does harm.
-pub fn allocation_of_mount(text: &str) -> Result<String, String> {
-    text.parse().or_else(|_| allocation(text)).map(|known| known.to_string())
-}
-
 /// Policies that run without knowing the future.
 pub fn policies() -> Vec<&'static str> {
     PolicyName::ALL.map(PolicyName::as_str).into()

@@ -61,6 +61,10 @@ fn bad_values_are_refused_in_one_line() {
         "invalid value 'fifo' for '--allocation <NAME>': expected lru-sp, global-lru",
     );
     refused(
+        &["mount", "/a", "/b", "--allocation", "lru-s"],
+        "invalid value 'lru-s' for '--allocation <NAME>': expected lru-sp, global-lru (did you mean \"lru-sp\"?)",
+    );
+    refused(
         &["run", "--memory", "1M", "--owner-name", "12", "true"],
         "invalid value '12' for '--owner-name <NAME>': owner name \"12\": expected a name, not a number",
     );
