@@ -3,7 +3,8 @@
 use anyhow::Result;
 use pantler_control::client::Client;
 use pantler_control::wire::{Answer, Request};
-use pantler_control::{BodyInfo, BodyKind, ControlError, runtime};
+use pantler_control::{BodyInfo, BodyKind, ControlError, OwnerSelector, runtime};
+use pantler_trace::perhaps;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -94,7 +95,9 @@ pub fn named(on: &str) -> Result<Found> {
     match found[..] {
         [at] => Ok(bodies.swap_remove(at)),
         [] => {
-            Err(ControlError::not_found(format!("run or mount {on:?} (there is {})", list(&bodies))).into())
+            let near = perhaps(on, bodies.iter().map(|found| &*found.info.name));
+            let text = format!("run or mount {on:?} (there is {}){near}", list(&bodies));
+            Err(ControlError::not_found(text).into())
         }
         _ => {
             let processes = found.iter().map(|&at| bodies[at].info.pid.to_string()).collect::<Vec<_>>();
@@ -112,6 +115,11 @@ pub fn named(on: &str) -> Result<Found> {
 pub fn none() -> String {
     let asked = if rustix::process::geteuid().is_root() { "" } else { " that this user may ask" };
     format!("no mount and no run{asked} is active")
+}
+
+/// The body of `--on`, or else the one that is meant.
+pub fn on(on: Option<&str>, file: Option<&Path>) -> Result<Found> {
+    on.map_or_else(|| meant(file), named)
 }
 
 /// The one body a hint without `--on` can be about: the mount that holds the file, else the only
@@ -163,8 +171,19 @@ fn list(bodies: &[Found]) -> String {
 }
 
 impl Found {
-    /// Asks the host, with a file beside the question when there is one.
+    /// Asks the host, with a file beside the question when there is one. The unknown name of an
+    /// owner gets a suggestion.
     pub fn ask(&mut self, request: &Request, file: Option<&OwnedFd>) -> Result<Answer, ControlError> {
-        self.client.ask(request, file.map(AsFd::as_fd))
+        let answer = self.client.ask(request, file.map(AsFd::as_fd));
+        if let (
+            Err(ControlError::NotFound { what }),
+            Request::Hint { on, owner: OwnerSelector::Name(name), .. },
+        ) = (&answer, request)
+            && let Ok(Answer::Stat(stat)) = self.client.ask(&Request::Stat { on: on.clone() }, None)
+        {
+            let near = perhaps(name, stat.owners.iter().map(|owner| &*owner.owner));
+            return Err(ControlError::not_found(format!("{what}{near}")));
+        }
+        answer
     }
 }

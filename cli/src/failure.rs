@@ -3,7 +3,7 @@
 
 use clap::error::{ContextKind, ContextValue};
 use pantler_control::{ControlError, ProfileError};
-use pantler_trace::perhaps;
+use pantler_trace::{perhaps, perhaps_of};
 use std::process::ExitCode;
 
 /// Something failed.
@@ -42,9 +42,16 @@ pub fn exit_status(error: &anyhow::Error) -> u8 {
         .unwrap_or(FAILED)
 }
 
+/// An error as one line; a mistyped name in it gets a suggestion.
+pub fn told(error: &anyhow::Error) -> String {
+    let text = one_line(&format!("{error:#}"));
+    let near = if text.contains("did you mean") { String::new() } else { perhaps_of(&text) };
+    text + &near
+}
+
 /// Prints an error as one line, and says with which status to end.
 pub fn report(error: &anyhow::Error) -> ExitCode {
-    eprintln!("pantler: {}", one_line(&format!("{error:#}")));
+    eprintln!("pantler: {}", told(error));
     ExitCode::from(exit_status(error))
 }
 

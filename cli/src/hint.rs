@@ -111,10 +111,7 @@ pub fn hint(arguments: &Hint) -> Result<()> {
     let hint = words(&arguments.what);
     hint.check()?;
     let file = hint.path().map(|path| open_to_name(path)).transpose()?;
-    let mut body = match &arguments.on {
-        Some(on) => bodies::named(on)?,
-        None => bodies::meant(hint.path().map(|path| path.as_path()))?,
-    };
+    let mut body = bodies::on(arguments.on.as_deref(), hint.path().map(|path| path.as_path()))?;
     let on = body.info.name.clone();
     match body.ask(&Request::Hint { on: on.clone(), owner, hint }, file.as_ref())? {
         Answer::Hint(HintAnswer::Done) => Ok(()),

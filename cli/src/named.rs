@@ -18,6 +18,11 @@ pub fn named<T>(known: fn() -> Vec<&'static str>, parse: fn(&str) -> Result<T, S
     Named { known, parse }
 }
 
+/// Completes `known` names in a text or list that is understood later.
+pub fn names(known: fn() -> Vec<&'static str>) -> Named<String> {
+    named(known, |text| Ok(text.to_owned()))
+}
+
 impl<T: Clone + Send + Sync + 'static> TypedValueParser for Named<T> {
     type Value = T;
 

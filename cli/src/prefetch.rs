@@ -98,7 +98,7 @@ pub fn prefetch(arguments: &Prefetch) -> Result<()> {
     let owner = arguments.owner.clone().unwrap_or(OwnerSelector::Caller);
     let What { end, show, .. } = arguments.what;
     if end || show {
-        let mut body = body(arguments, None)?;
+        let mut body = bodies::on(arguments.on.as_deref(), None)?;
         let hint = if end { Hint::EndList } else { Hint::GetList };
         return match say(&mut body, &owner, hint, None)? {
             Some(answer) => Record { on: &body.info.name, answer }.tell(arguments.json),
@@ -110,7 +110,8 @@ pub fn prefetch(arguments: &Prefetch) -> Result<()> {
     for part in &parts {
         open_to_name(&part.path)?;
     }
-    let mut body = body(arguments, parts.first().map(|part| part.path.as_path()))?;
+    let first = parts.first().map(|part| part.path.as_path());
+    let mut body = bodies::on(arguments.on.as_deref(), first)?;
     let (mut answer, mut trimmed) = (ListAnswer::default(), 0);
     for (number, part) in parts.into_iter().enumerate() {
         let file = open_to_name(&part.path)?;
@@ -145,13 +146,6 @@ fn say(
         Answer::Hint(HintAnswer::List(answer)) => Ok(Some(answer)),
         Answer::Hint(HintAnswer::Done) => Ok(None),
         other => Err(unexpected(&other)),
-    }
-}
-
-fn body(arguments: &Prefetch, first: Option<&Path>) -> Result<Found> {
-    match &arguments.on {
-        Some(on) => bodies::named(on),
-        None => bodies::meant(first),
     }
 }
 

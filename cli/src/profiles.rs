@@ -6,16 +6,16 @@ use pantler_control::{ControlError, Profile, ProfileError};
 use pantler_trace::perhaps;
 use std::path::{Path, PathBuf};
 
-use crate::failure::Usage;
+use crate::failure::{Usage, told};
 use crate::identity::Identity;
-use crate::named::named;
+use crate::named::names;
 use crate::output;
 use crate::values;
 
 #[derive(Debug, Args)]
 pub struct Profiles {
     /// Show the text of this one
-    #[arg(value_parser = named(values::profile_names, |text| Ok(text.to_owned())), hide_possible_values = true)]
+    #[arg(value_parser = names(values::profile_names), hide_possible_values = true)]
     name: Option<String>,
 }
 
@@ -31,7 +31,7 @@ pub fn choose(word: Option<&str>, program: &str, identity: &Identity) -> Result<
     let Some(word) = word else {
         let own = own_profiles(identity).find_map(|path| {
             // It was not named, and may be about another program: the program runs without it.
-            let complain = |error: &anyhow::Error| tracing::warn!("profile left out: {error:#}");
+            let complain = |error: &anyhow::Error| tracing::warn!("profile left out: {}", told(error));
             let profile = read(&path, identity).inspect_err(complain).ok()?;
             profile
                 .programs

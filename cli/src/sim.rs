@@ -292,7 +292,7 @@ fn read_jobs(name: &str) -> Result<Vec<Job>> {
 }
 
 /// Words that make no sense are the user's, everything else is the file's.
-fn trace_error(error: TraceError) -> anyhow::Error {
+pub fn trace_error(error: TraceError) -> anyhow::Error {
     match error {
         error if error.is_missing() => Usage::new(error).into(),
         TraceError::Option { .. } => Usage::new(error).into(),

@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use pantler_trace::generate::Specification;
-use pantler_trace::{Content, Format, Options, ReadOptions, Reader, Request, TraceError, Writer, prepare};
+use pantler_trace::generate::{GENERATORS, Specification};
+use pantler_trace::{Content, Format, Options, ReadOptions, Reader, Request, Writer, prepare};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -11,7 +11,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::failure::Usage;
+use crate::named::{named, names};
 use crate::output;
+use crate::sim::trace_error;
+use crate::values;
 
 /// Look at traces, convert and generate them.
 #[derive(Debug, Args)]
@@ -39,7 +42,7 @@ struct Reading {
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
     /// Format of the trace; guessed without
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = named(values::formats, values::format), hide_possible_values = true)]
     format: Option<Format>,
     /// What the columns of a CSV mean, in order or as MEANING=NAME
     #[arg(long, value_name = "LIST")]
@@ -70,11 +73,15 @@ struct Convert {
 #[derive(Debug, Args)]
 struct Generate {
     /// The generator and its parameters; `help` lists all
-    #[arg(value_name = "SPECIFICATION")]
+    #[arg(value_name = "SPECIFICATION", value_parser = names(generators), hide_possible_values = true)]
     specification: String,
     /// The file to write; it is there when it is whole
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
+}
+
+fn generators() -> Vec<&'static str> {
+    GENERATORS.iter().map(|known| known.0).chain(["help"]).collect()
 }
 
 /// Carries out the words.
@@ -104,7 +111,7 @@ struct Told<'a> {
 fn info(words: &Info) -> Result<()> {
     let Reading { trace, .. } = &words.reading;
     let options = Options { read: words.reading.options(), unit: words.unit, ..Options::default() };
-    let (prepared, report) = prepare(trace, &options).map_err(failure)?;
+    let (prepared, report) = prepare(trace, &options).map_err(trace_error)?;
     remark(report.note.as_deref());
     let name = trace.to_string_lossy();
     let content = Told {
@@ -140,16 +147,16 @@ fn info(words: &Info) -> Result<()> {
 }
 
 fn convert(words: &Convert) -> Result<()> {
-    let mut reader = Reader::open(&words.reading.trace, &words.reading.options()).map_err(failure)?;
+    let mut reader = Reader::open(&words.reading.trace, &words.reading.options()).map_err(trace_error)?;
     let mut batch = Vec::new();
     // The first requests say whether the trace gives offsets.
-    let mut more = reader.fill(&mut batch).map_err(failure)?;
+    let mut more = reader.fill(&mut batch).map_err(trace_error)?;
     write(&words.file, Content::of(&reader), |writer| {
         while more {
             for request in &batch {
                 writer.write(request, reader.owner_names(), reader.file_names())?;
             }
-            more = reader.fill(&mut batch).map_err(failure)?;
+            more = reader.fill(&mut batch).map_err(trace_error)?;
         }
         Ok(())
     })?;
@@ -161,7 +168,7 @@ fn generate(words: &Generate) -> Result<()> {
     if words.specification == "help" {
         return output::text(&Specification::help());
     }
-    let specification: Specification = words.specification.parse().map_err(failure)?;
+    let specification: Specification = words.specification.parse().map_err(trace_error)?;
     let Some(file) = &words.file else {
         return Err(Usage("expected a file to write behind the specification".to_owned()).into());
     };
@@ -218,14 +225,4 @@ fn formats() -> String {
         text.push_str(&format!("  {:<16} {}\n", format.as_str(), format.description()));
     }
     text + "\ngenerators, as " + &Specification::help()
-}
-
-/// Options that make no sense, and a trace that is missing, are a matter of usage.
-fn failure(error: TraceError) -> anyhow::Error {
-    match error {
-        error if error.is_missing() => Usage::new(error).into(),
-        TraceError::Option { .. } => Usage::new(error).into(),
-        // One line says everything, its cause included.
-        error => anyhow::Error::msg(error.to_string()),
-    }
 }

@@ -6,6 +6,7 @@ use pantler_control::{
 use pantler_kernel::memory::Limit;
 use pantler_policy::{Spec, SpecError};
 use pantler_steward::{Allocation, Lookahead};
+use pantler_trace::{Format, TraceError};
 use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
@@ -37,6 +38,14 @@ pub fn orders() -> Vec<&'static str> {
 
 pub fn lookaheads() -> Vec<&'static str> {
     [Lookahead::VARIANTS, &["auto"]].concat()
+}
+
+pub fn format(text: &str) -> Result<Format, String> {
+    text.parse().map_err(|error: TraceError| error.to_string())
+}
+
+pub fn formats() -> Vec<&'static str> {
+    Format::all().map(Format::as_str).collect()
 }
 
 pub fn owners() -> Vec<&'static str> {

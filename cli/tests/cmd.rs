@@ -158,6 +158,12 @@ fn bad_values_are_refused_in_one_line() {
 /// Protects the reader that mistyped a name: each kind of name is guessed, wherever it stands.
 #[test]
 fn a_mistyped_value_gets_a_suggestion() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str, text: &str| {
+        std::fs::write(folder.path().join(name), text).unwrap();
+        folder.path().join(name).display().to_string()
+    };
+    let sim = ["sim", "loop:ids=9", "--allocation", "lru-sp"];
     for (words, near) in [
         (&["completions", "bas"][..], "bash"),
         (&["sim", "loop:ids=9", "--policy", "lru", "--size", "3", "--body", "ster"], "steer"),
@@ -166,6 +172,19 @@ fn a_mistyped_value_gets_a_suggestion() {
         (&["dust", "policy:arcc"], "arc"),
         (&["dust", "polcy:arc"], "policy"),
         (&["dust", "pagecach"], "pagecache"),
+        (&["trace", "info", "--format", "lirz", "-"], "lirs"),
+        (&["sim", "loop:ids=9", "--allocation", "lru-sp", "--common-policy", "cluck"], "clock"),
+        (
+            &["run", "--memory", "1M", "--profile", &at("rule.toml", "[[file]]\nglbo = \"*\"\n"), "true"],
+            "glob",
+        ),
+        (&["run", "--memory", "1M", "--profile", &at("key.toml", "polices = 1\n"), "true"], "policies"),
+        (
+            &["run", "--memory", "1M", "--profile", &at("policy.toml", "[policies]\n0 = \"mruu\"\n"), "true"],
+            "mru",
+        ),
+        (&[&sim[..], &["--control", &at("owner.toml", "[a.polices]\n")]].concat(), "policies"),
+        (&[&sim[..], &["--control", &at("control.toml", "[a.policies]\n0 = \"arcc\"\n")]].concat(), "arc"),
     ] {
         let (status, out, err) = transcript(words);
         assert_eq!((status, out.as_str(), err.lines().count()), (2, "", 1), "{words:?}: {err}");
@@ -283,6 +302,40 @@ fn shells_complete_the_names_of_policies_profiles_and_lookaheads() {
         for name in ["s3-fifo", "cscope-text", "sa-w2r", "global-lru"] {
             assert!(script.contains(name), "{shell} does not complete {name}");
         }
+    }
+}
+
+/// Protects completion of values that are understood later: what bash offers behind each option.
+#[test]
+fn bash_completes_the_values_of_simulations_and_traces() {
+    let (_, script, _) = transcript(&["completions", "bash"]);
+    let offered = |words: &str| {
+        let line = format!(
+            "{script}\nCOMP_WORDS=({words} ''); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n\
+             _pantler pantler '' \"${{COMP_WORDS[COMP_CWORD - 1]}}\"; echo \" ${{COMPREPLY[*]}} \""
+        );
+        ended(Command::new("bash").args(["-c", &line]).output().unwrap()).1
+    };
+    for (words, name) in [
+        ("pantler sim --policy", "opt-bypass"),
+        ("pantler sim --lookahead", "sa-w2r"),
+        ("pantler sim --allocation", "alloc-lru"),
+        ("pantler sim --common-policy", "s3-fifo"),
+        ("pantler sim --revocation", "never"),
+        ("pantler sim --format", "oracle-general"),
+        ("pantler sim tiers --protocol", "uni-lru"),
+        ("pantler sim tiers --clients", "owners"),
+        ("pantler sim tiers --allocation", "lru-s"),
+        ("pantler sim localities --measure", "lrd-rd"),
+        ("pantler sim processes --configuration", "ac+prefetch"),
+        ("pantler sim processes --disk", "rz56"),
+        ("pantler sim processes --lists", "shuffled"),
+        ("pantler sim processes --lookahead", "obl-2"),
+        ("pantler trace info --format", "hash-ids"),
+        ("pantler trace generate", "stack-distance"),
+    ] {
+        let offered = offered(words);
+        assert!(offered.contains(&format!(" {name} ")), "{words}: {offered}");
     }
 }
 

@@ -173,6 +173,19 @@ fn a_run_is_one_owner_on_a_mount_and_continues_by_name() {
     assert!(number(job, "references") >= 20, "{stat}");
     assert_eq!(number(job, "misses"), 5, "{stat}");
     assert_eq!(number(job, "read_bytes"), 300_000, "bytes, not blocks: {stat}");
+    // Names that are mistyped get a suggestion.
+    let point = place.point().display().to_string();
+    let mistyped = format!("{point}t");
+    for (words, near) in [
+        (&["hint", "grant", "jib"][..], "job"),
+        (&["hint", "get-policy", "0", "--owner", "jobs"], "job"),
+        (&["hint", "get-policy", "0", "--on", &mistyped], &point),
+    ] {
+        let output = place.pantler(words);
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), err.lines().count()), (Some(1), 1), "{words:?}: {err}");
+        assert!(err.contains(&format!("(did you mean {near:?}")), "{words:?}: {err}");
+    }
     place.umount();
 }
 
@@ -322,6 +335,47 @@ fn a_run_that_lost_control_on_a_mount_hears_of_it_at_its_end() {
     place.umount();
 }
 
+/// An attack on the log: one user opens all it can, and goes on.
+#[test]
+fn a_user_that_is_refused_again_and_again_is_logged_once() {
+    quote_rights(
+        "The log names a refused user once, for as long as it holds some; `pantler stat` counts `descriptors held` and `descriptors refused`.",
+    );
+    let Some(place) = Place::new() else { return };
+    for folder in [place.folder.path(), &place.origin()] {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    (0..700).for_each(|number| fs::write(place.origin().join(format!("f{number}")), "x").unwrap());
+    let script = "ulimit -n 1024; exec \"$@\" --allow-other --cache 16M --json";
+    let mut mount = Command::new("sh");
+    mount.args(["-c", script, "sh", env!("CARGO_BIN_EXE_pantler"), "mount"]);
+    mount.arg(place.origin()).arg(place.point());
+    mount.env("PANTLER_RUNTIME_DIR", place.folder.path().join("run")).env_remove("SUDO_UID");
+    let line = String::from_utf8(mount.output().unwrap().stdout).unwrap();
+    let log = line[line.find("\"log\":\"").unwrap() + 7..].split('"').next().unwrap();
+    let attack = format!(
+        "import errno\nfiles, refused = [], 0\nfor n in range(700):\n try: files.append(open('{}/f%d' % n))\n \
+         except OSError as error:\n  assert error.errno == errno.ENFILE, error\n  refused += 1\n\
+         assert refused > 9, refused",
+        place.point().display()
+    );
+    for uid in [65_534, 65_533] {
+        let mut python = Command::new("setpriv");
+        python.args([format!("--reuid={uid}"), format!("--regid={uid}"), "--clear-groups".to_owned()]);
+        let output = python.args(["/usr/bin/python3", "-c", &attack]).current_dir("/").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let log = fs::read_to_string(log).unwrap();
+    for uid in ["65534", "65533"] {
+        let told = log.lines().filter(|line| line.contains("refused with ENFILE") && line.contains(uid));
+        assert_eq!(told.count(), 1, "{log}");
+    }
+    let stat = place.ok(&["stat"]);
+    assert!(stat.contains("descriptors held") && stat.contains("descriptors refused"), "{stat}");
+    assert!(number(&place.ok(&["stat", "--json"]), "descriptors_refused") > 18);
+    place.umount();
+}
+
 #[test]
 fn what_a_killed_host_leaves_is_cleaned_by_the_next_mount() {
     let Some(place) = Place::new() else { return };
@@ -403,47 +457,6 @@ fn a_busy_mount_is_unmounted_at_once_and_leaves_its_place_to_the_next() {
     eventually("the first host ends", || !Path::new(&format!("/proc/{host}")).exists());
     assert!(is_mounted(&place.point()), "the first host took the second mount along");
     assert_eq!(place.ok(&["stat", "--json"]).lines().count(), 1);
-    place.umount();
-}
-
-/// An attack on the log: one user opens all it can, and goes on.
-#[test]
-fn a_user_that_is_refused_again_and_again_is_logged_once() {
-    quote_rights(
-        "The log names a refused user once, for as long as it holds some; `pantler stat` counts `descriptors held` and `descriptors refused`.",
-    );
-    let Some(place) = Place::new() else { return };
-    for folder in [place.folder.path(), &place.origin()] {
-        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
-    }
-    (0..700).for_each(|number| fs::write(place.origin().join(format!("f{number}")), "x").unwrap());
-    let script = "ulimit -n 1024; exec \"$@\" --allow-other --cache 16M --json";
-    let mut mount = Command::new("sh");
-    mount.args(["-c", script, "sh", env!("CARGO_BIN_EXE_pantler"), "mount"]);
-    mount.arg(place.origin()).arg(place.point());
-    mount.env("PANTLER_RUNTIME_DIR", place.folder.path().join("run")).env_remove("SUDO_UID");
-    let line = String::from_utf8(mount.output().unwrap().stdout).unwrap();
-    let log = line[line.find("\"log\":\"").unwrap() + 7..].split('"').next().unwrap();
-    let attack = format!(
-        "import errno\nfiles, refused = [], 0\nfor n in range(700):\n try: files.append(open('{}/f%d' % n))\n \
-         except OSError as error:\n  assert error.errno == errno.ENFILE, error\n  refused += 1\n\
-         assert refused > 9, refused",
-        place.point().display()
-    );
-    for uid in [65_534, 65_533] {
-        let mut python = Command::new("setpriv");
-        python.args([format!("--reuid={uid}"), format!("--regid={uid}"), "--clear-groups".to_owned()]);
-        let output = python.args(["/usr/bin/python3", "-c", &attack]).current_dir("/").output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    }
-    let log = fs::read_to_string(log).unwrap();
-    for uid in ["65534", "65533"] {
-        let told = log.lines().filter(|line| line.contains("refused with ENFILE") && line.contains(uid));
-        assert_eq!(told.count(), 1, "{log}");
-    }
-    let stat = place.ok(&["stat"]);
-    assert!(stat.contains("descriptors held") && stat.contains("descriptors refused"), "{stat}");
-    assert!(number(&place.ok(&["stat", "--json"]), "descriptors_refused") > 18);
     place.umount();
 }
 

@@ -120,16 +120,16 @@ fn people_get_a_table() {
 #[test]
 fn mistakes_are_named() {
     refused(&[], "expected a scene");
-    refused(&["cs9"], "unknown workload \"cs9\", did you mean \"cs1\"?");
-    refused(&["cs1,gil"], "unknown workload \"gil\", did you mean \"gli\"?");
+    refused(&["cs9"], "unknown workload \"cs9\" (did you mean \"cs1\"?)");
+    refused(&["cs1,gil"], "unknown workload \"gil\" (did you mean \"gli\"?)");
     refused(
         &["cs1", "--configuration", "ac+prefetching"],
-        "unknown configuration \"ac+prefetching\", did you mean \"ac+prefetch\"?",
+        "unknown configuration \"ac+prefetching\" (did you mean \"ac+prefetch\"?)",
     );
-    refused(&["cs1", "--disk", "rz57"], "unknown disk \"rz57\", did you mean \"rz56\"?");
+    refused(&["cs1", "--disk", "rz57"], "unknown disk \"rz57\" (did you mean \"rz56\"?)");
     refused(&["cs1", "--lists", "wrong"], "unknown lists \"wrong\"");
     refused(&["cs1", "--size", "0"], "size");
-    refused(&["cs1", "--lookahead", "obl2"], "unknown lookahead \"obl2\", did you mean \"obl-2\"?");
+    refused(&["cs1", "--lookahead", "obl2"], "unknown lookahead \"obl2\" (did you mean \"obl-2\"?)");
     refused(&["cs1", "--control", "c.toml"], "control is for traces");
     refused(&["loop:ids=3,requests=9", "--cpu-per-access", "-1"], "time \"-1\": expected milliseconds");
     let (status, out, err) = processes(&["/no/such/trace"]);

@@ -96,7 +96,7 @@ fn lookahead_says_what_it_brought() {
     };
     assert_eq!(found, [object("none", 20, 0, 0, 0.0), object("sa-w2r", 1, 20, 19, 1.0)]);
     let expected = "expected one of none, obl, obl-2, w2r, sa-w2r, streams";
-    let mistaken = format!("unknown lookahead \"sa-wr2\", did you mean \"sa-w2r\"? {expected}");
+    let mistaken = format!("unknown lookahead \"sa-wr2\" (did you mean \"sa-w2r\"?): {expected}");
     refused(&[&trace, "--lookahead", "sa-wr2"], &mistaken);
     let future = "policy opt knows the future: nothing is looked ahead beside it";
     refused(&[&trace, "--policy", "opt", "--lookahead", "obl"], future);
@@ -297,7 +297,7 @@ fn mistakes_are_one_line_with_the_nearest_name() {
     let trace = trace.as_str();
     refused(
         &[trace, "--policy", "fifa"],
-        "unknown policy \"fifa\", did you mean \"fifo\"? --policy help lists all",
+        "unknown policy \"fifa\" (did you mean \"fifo\"?): --policy help lists all",
     );
     refused(&[trace, "--policy", "lru:k=2"], "policy `lru` has no parameters, `k` was given");
     refused(
@@ -319,14 +319,14 @@ fn mistakes_are_one_line_with_the_nearest_name() {
     );
     let (_, _, err) = sim(&[trace, "--format", "lirz"]);
     assert!(
-        err.starts_with("pantler: unknown format \"lirz\", did you mean \"lirs\"? expected one of "),
+        err.starts_with("pantler: invalid value 'lirz' for '--format <NAME>': ") && err.contains("\"lirs\"?"),
         "{err}"
     );
     let (status, _, err) = sim(&[trace, "--unit", "block:1000"]);
     assert_eq!((status, err.lines().count()), (2, 1), "{err}");
     refused(
         &[trace, "--allocation", "lru-sq"],
-        "unknown allocation \"lru-sq\", did you mean \"lru-s\"? \
+        "unknown allocation \"lru-sq\" (did you mean \"lru-s\"?): \
         expected one of global-lru, alloc-lru, lru-s, lru-sp",
     );
     refused(
@@ -610,7 +610,7 @@ fn tiers_give_one_object_per_protocol() {
     assert_eq!(ulc["demotion_rates"], json!([0.0, 0.0]));
     refused(
         &["tiers", trace, "--protocol", "ulk"],
-        "unknown protocol \"ulk\", did you mean \"ulc\"? --protocol help lists all",
+        "unknown protocol \"ulk\" (did you mean \"ulc\"?): --protocol help lists all",
     );
     refused(
         &["tiers", trace, "--sizes", "1..4"],

@@ -99,10 +99,7 @@ fn simulated(words: &Dust, name: &str) -> Result<Box<dyn Target>> {
         return Err(ControlError::invalid(text).into());
     };
     let invalid = |error: String| ControlError::invalid(format!("target {name:?}: {error}"));
-    let spec = policy.parse::<pantler_policy::Spec>().map_err(|error| {
-        let names: Vec<&str> = pantler_policy::Spec::all().iter().map(|known| known.name).collect();
-        invalid(format!("{error}{}", suggestion(policy, &names)))
-    })?;
+    let spec = policy.parse::<pantler_policy::Spec>().map_err(|error| invalid(error.to_string()))?;
     let (frames, noise) = (words.size.unwrap_or(SIZE), words.noise.unwrap_or(0.0));
     let target = SimulatedTarget::new(spec, frames, noise, words.seed() ^ 0x5eed);
     Ok(Box::new(target.map_err(|error| invalid(error.to_string()))?))

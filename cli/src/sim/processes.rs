@@ -6,7 +6,8 @@ use pantler_sim::processes::{
     CONFIGURATIONS, Configuration, DISKS, DiskModel, Lists, MachineError, MachineOptions, ProcessesRecord,
     Scene, WORKLOADS, processes_table, run_processes,
 };
-use pantler_sim::{Control, Footprint, Json, Sizes, Watch};
+use pantler_sim::{Footprint, Json, Sizes, Watch};
+use pantler_steward::Lookahead;
 use pantler_steward::lists::Prefetching;
 use pantler_steward::scheduling::{BATCH_SHARE, PaceOptions};
 use pantler_trace::generate::Specification;
@@ -19,6 +20,7 @@ use super::progress::Progress;
 use super::reading::Reading;
 use super::values;
 use crate::failure::Usage;
+use crate::named::names;
 use crate::output;
 
 /// Bytes of a block of the workloads.
@@ -37,27 +39,27 @@ pub struct ProcessesWords {
     scenes: Vec<String>,
     /// File systems by name: lru+obl, +prefetch, +prefetch+scheduling, ac, ac+prefetch,
     /// ac+prefetch+scheduling, or all
-    #[arg(long, value_name = "NAMES", default_value = "all", allow_hyphen_values = true)]
+    #[arg(long, value_name = "NAMES", default_value = "all", allow_hyphen_values = true, value_parser = names(|| [&["all"], &CONFIGURATIONS.map(|one| one.as_str())[..]].concat()), hide_possible_values = true)]
     configuration: String,
     /// Frames of the cache: blocks (819), bytes (6M), or shares of the footprint (10%)
     #[arg(long, value_name = "SIZES", default_value = "819")]
     size: String,
     /// Disks by name, processes on them in turns; `help` lists them
-    #[arg(long, value_name = "DISKS", default_value = "rz56")]
+    #[arg(long, value_name = "DISKS", default_value = "rz56", value_parser = names(|| DISKS.map(|(name, ..)| name).into()), hide_possible_values = true)]
     disk: String,
     /// How long a process of a trace computes on a block, in milliseconds
     #[arg(long, value_name = "MS", default_value = "1", allow_hyphen_values = true)]
     cpu_per_access: String,
     /// What processes say of their future: exact, none, shuffled, foreign, endless, unread; one for
     /// each, the last repeats
-    #[arg(long, value_name = "LISTS", default_value = "exact")]
+    #[arg(long, value_name = "LISTS", default_value = "exact", value_parser = names(|| Lists::VARIANTS.into()), hide_possible_values = true)]
     lists: String,
     /// What owners of traces want, in force from the start: tables NAME.policies and
     /// NAME.priorities
     #[arg(long, value_name = "FILE")]
     control: Option<PathBuf>,
     /// What is looked ahead beside the lists
-    #[arg(long, value_name = "NAME", default_value = "obl-2")]
+    #[arg(long, value_name = "NAME", default_value = "obl-2", value_parser = names(|| Lookahead::VARIANTS.into()), hide_possible_values = true)]
     lookahead: String,
     /// Requests of a batch, instead of what the configuration says
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=4096))]
@@ -191,10 +193,7 @@ fn scene(name: &str, words: &ProcessesWords) -> Result<(Scene, Option<f64>)> {
 
 fn trace(name: &str, words: &ProcessesWords) -> Result<(Scene, Option<f64>)> {
     let compute_ns = nanoseconds(&words.cpu_per_access)?;
-    let control = match &words.control {
-        None => Control::default(),
-        Some(path) => values::read_control(path)?,
-    };
+    let control = values::control(words.control.as_deref())?;
     let loaded = words.reading.load(name)?;
     let (scene, unknown) = Scene::of_trace(loaded.trace(), compute_ns, &control);
     for sentence in unknown {

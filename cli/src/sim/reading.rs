@@ -6,42 +6,35 @@ use pantler_sim::{Loaded, Source, load};
 use pantler_trace::{Format, Unit};
 
 use super::trace_error;
-use super::values::named;
-use crate::failure::Usage;
+use crate::named::named;
+use crate::values;
 
 /// How traces are read.
 #[derive(Debug, Args)]
 pub struct Reading {
     /// What one reference is: object, or block:BYTES to split ranges of bytes
     #[arg(long, value_name = "UNIT")]
-    unit: Option<String>,
+    unit: Option<Unit>,
     /// Format of the traces; guessed without
-    #[arg(long, value_name = "NAME")]
-    format: Option<String>,
+    #[arg(long, value_name = "NAME", value_parser = named(values::formats, values::format), hide_possible_values = true)]
+    format: Option<Format>,
     /// What the columns of a CSV mean, in order or as MEANING=NAME
     #[arg(long, value_name = "LIST")]
     columns: Option<String>,
 }
 
 impl Reading {
-    /// That trace, read so. Says in one line what is wrong with the words.
-    pub fn source(&self, trace: &str) -> Result<Source, Usage> {
-        if let Some(name) = &self.format {
-            let all: Vec<&str> = Format::all().map(|format| format.as_str()).collect();
-            named::<Format>("format", name, &all)?;
-        }
-        if let Some(unit) = &self.unit {
-            unit.parse::<Unit>().map_err(Usage::new)?;
-        }
-        Ok(Source {
+    /// That trace, read so.
+    pub fn source(&self, trace: &str) -> Source {
+        Source {
             trace: trace.to_owned(),
-            format: self.format.clone(),
-            unit: self.unit.clone(),
+            format: self.format.map(|format| format.to_string()),
+            unit: self.unit.map(|unit| unit.to_string()),
             columns: self.columns.clone(),
-        })
+        }
     }
 
     pub fn load(&self, trace: &str) -> Result<Loaded> {
-        Ok(load(&self.source(trace)?).map_err(trace_error)?.0)
+        Ok(load(&self.source(trace)).map_err(trace_error)?.0)
     }
 }

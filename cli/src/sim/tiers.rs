@@ -8,15 +8,16 @@ use pantler_sim::tiers::{
 };
 use pantler_sim::tiers::{Measure, PROTOCOLS, ProtocolError, ProtocolSpec, Times};
 use pantler_sim::{Footprint, Json, Sharing, Sizes};
-use pantler_steward::PolicyName;
-use pantler_steward::placement;
+use pantler_steward::{Allocation, PolicyName, placement};
 use std::num::{NonZeroU16, NonZeroUsize};
 use std::path::PathBuf;
+use strum::VariantNames;
 
 use super::processes::{ProcessesWords, processes};
 use super::reading::Reading;
 use super::values;
 use crate::failure::Usage;
+use crate::named::{named, names};
 use crate::output;
 
 /// Most segments of a list of localities.
@@ -41,7 +42,7 @@ pub struct TiersWords {
     traces: Vec<String>,
     /// Protocols, with parameters after a colon; `help` lists them. `ulc:passing` is what a mount
     /// runs
-    #[arg(long, value_name = "NAMES", default_value = "ind-lru,uni-lru,ulc:passing")]
+    #[arg(long, value_name = "NAMES", default_value = "ind-lru,uni-lru,ulc:passing", value_parser = names(values::protocols), hide_possible_values = true)]
     protocol: String,
     /// Sizes of the tiers, nearest first: blocks, bytes (64M), or shares of the footprint (10%);
     /// may be given repeatedly
@@ -52,20 +53,20 @@ pub struct TiersWords {
     warm_up: Option<String>,
     /// one, owners (each owner of the trace), or a number of clients among whom references are
     /// dealt
-    #[arg(long, value_name = "WHO", default_value = "one")]
+    #[arg(long, value_name = "WHO", default_value = "one", value_parser = names(|| vec!["one", "owners"]), hide_possible_values = true)]
     clients: String,
     /// How the trace's owners share memory, where ulc has one client: global-lru, alloc-lru, lru-s,
     /// lru-sp
-    #[arg(long, value_name = "NAME", default_value = "lru-sp")]
+    #[arg(long, value_name = "NAME", default_value = "lru-sp", value_parser = names(|| Allocation::VARIANTS.into()), hide_possible_values = true)]
     allocation: String,
     /// What owners want, in force from the start: tables NAME.policies and NAME.priorities
     #[arg(long, value_name = "FILE")]
     control: Option<PathBuf>,
     /// Policy of owners without control
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = named(crate::values::policies, crate::values::policy), hide_possible_values = true)]
     common_policy: Option<PolicyName>,
     /// When owners lose control: never, default (as on a mount), or NEEDED,PERCENT
-    #[arg(long, value_name = "WHEN", default_value = "never")]
+    #[arg(long, value_name = "WHEN", default_value = "never", value_parser = names(|| vec!["never", "default"]), hide_possible_values = true)]
     revocation: String,
     /// Seed of the dealing
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
@@ -93,7 +94,7 @@ pub struct LocalityWords {
     #[arg(value_name = "TRACE")]
     traces: Vec<String>,
     /// Measures: od, rd, crd, lrd-rd
-    #[arg(long, value_name = "NAMES", default_value = "od,rd,crd,lrd-rd")]
+    #[arg(long, value_name = "NAMES", default_value = "od,rd,crd,lrd-rd", value_parser = names(|| Measure::ALL.map(|(name, _)| name).into()), hide_possible_values = true)]
     measure: String,
     /// Segments of the list
     #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=i64::from(SEGMENTS_MAX)))]
@@ -127,7 +128,7 @@ fn tiers(words: &TiersWords) -> Result<u8> {
     if words.traces.is_empty() {
         return Err(Usage("expected a trace, see pantler sim tiers --help".to_owned()).into());
     }
-    let control = words.control.as_deref().map(values::read_control).transpose()?.unwrap_or_default();
+    let control = values::control(words.control.as_deref())?;
     let sharing = Sharing {
         revocation: values::revocation(&words.revocation)?,
         ..values::sharing(&words.allocation, words.common_policy, control)?
@@ -169,7 +170,7 @@ fn show_localities(words: &LocalityWords) -> Result<u8> {
         let known = Measure::ALL.into_iter().find(|(known, _)| *known == name);
         let all = Measure::ALL.map(|(name, _)| name);
         let expected = || format!("expected some of {}", all.join(", "));
-        known.ok_or_else(|| values::unknown("measure", name, all.into_iter(), &expected()))
+        known.ok_or_else(|| values::unknown("measure", name, all, &expected()))
     };
     let measures: Vec<(&str, Measure)> = words.measure.split(',').map(measure).collect::<Result<_, _>>()?;
     if words.traces.is_empty() {
@@ -203,8 +204,7 @@ fn protocols(text: &str) -> Result<Vec<ProtocolSpec>, Usage> {
     let parse = |text: String| {
         text.parse::<ProtocolSpec>().map_err(|error| match error {
             ProtocolError::Unknown(name) => {
-                let names = PROTOCOLS.iter().map(|(name, _)| *name);
-                values::unknown("protocol", &name, names, "--protocol help lists all")
+                values::unknown("protocol", &name, values::protocols(), "--protocol help lists all")
             }
             error => Usage::new(error),
         })

@@ -1,12 +1,24 @@
 //! Values of the words of `pantler sim`, for all its commands.
 
-use pantler_sim::{Control, Sharing, WarmUp, nearest};
+use pantler_policy::{Spec, SpecError};
+use pantler_sim::tiers::PROTOCOLS;
+use pantler_sim::{Control, Sharing, WarmUp};
 use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation};
+use pantler_trace::perhaps;
 use std::path::Path;
 use std::str::FromStr;
 use strum::VariantNames;
 
 use crate::failure::Usage;
+
+pub fn policies() -> Vec<&'static str> {
+    Spec::all().iter().map(|known| known.name).chain(["help"]).collect()
+}
+
+pub fn protocols() -> Vec<&'static str> {
+    PROTOCOLS.iter().map(|(name, _)| *name).chain(["help"]).collect()
+}
+
 /// The parts of a list. A comma before `key=value` continues the part before it:
 /// `2q:in=0.25,out=0.5,lru`.
 pub fn split(text: &str) -> Vec<String> {
@@ -21,11 +33,10 @@ pub fn split(text: &str) -> Vec<String> {
     texts
 }
 
-pub fn policy(text: &str) -> Result<pantler_policy::Spec, Usage> {
+pub fn policy(text: &str) -> Result<Spec, Usage> {
     text.parse().map_err(|error| match error {
-        pantler_policy::SpecError::UnknownPolicy { name, .. } => {
-            let all = pantler_policy::Spec::all();
-            unknown("policy", &name, all.iter().map(|known| known.name), "--policy help lists all")
+        SpecError::UnknownPolicy { name, .. } => {
+            unknown("policy", &name, policies(), "--policy help lists all")
         }
         error => Usage::new(error),
     })
@@ -57,8 +68,9 @@ pub fn sharing(
     Ok(sharing)
 }
 
-/// Wishes of owners, from a file.
-pub fn read_control(path: &Path) -> Result<Control, Usage> {
+/// Wishes of owners, from a file if there is one.
+pub fn control(path: Option<&Path>) -> Result<Control, Usage> {
+    let Some(path) = path else { return Ok(Control::default()) };
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| Usage(format!("control {name:?}: {error}")))?;
     Control::parse(&name, &text).map_err(Usage::new)
@@ -90,11 +102,8 @@ pub fn warm_up(text: &str) -> Result<WarmUp, Usage> {
     })
 }
 
-pub fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>, all: &str) -> Usage {
-    Usage(match nearest(name, known) {
-        Some(near) => format!("unknown {what} {name:?}, did you mean {near:?}? {all}"),
-        None => format!("unknown {what} {name:?}: {all}"),
-    })
+pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>, all: &str) -> Usage {
+    Usage(format!("unknown {what} {name:?}{}: {all}", perhaps(name, known)))
 }
 
 #[cfg(test)]

@@ -1,15 +1,17 @@
 //! The words of `pantler sim`, and what they mean.
 
 use clap::Args;
-use pantler_sim::{Ahead, Control, Job, Sharing, Sizes, Source, WarmUp, What};
-use pantler_steward::{Lookahead, PolicyName};
+use pantler_sim::{Ahead, Job, Sharing, Sizes, Source, WarmUp, What};
+use pantler_steward::{Allocation, Lookahead, PolicyName};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use strum::VariantNames;
 
 use super::reading::Reading;
 use super::tiers::More;
-use super::values::{lookahead, policy, read_control, revocation, sharing, split, warm_up};
+use super::values::{self, lookahead, policy, revocation, sharing, split, warm_up};
 use crate::failure::Usage;
+use crate::named::{named, names};
 
 /// Sizes where none are given: a page's worth of a curve.
 const SIZES: &str = "1%,2%,5%,10%,20%,50%";
@@ -28,7 +30,7 @@ pub struct Sim {
     #[arg(value_name = "TRACE")]
     pub traces: Vec<String>,
     /// Policies, with parameters after a colon: lru,2q:in=0.25,opt; `help` lists them
-    #[arg(long, value_name = "NAMES", conflicts_with = "job")]
+    #[arg(long, value_name = "NAMES", conflicts_with = "job", value_parser = names(values::policies), hide_possible_values = true)]
     pub policy: Option<String>,
     /// Sizes: blocks (1000), bytes (64M), shares of the footprint (10%), ranges (1%..50%,
     /// A..B/COUNT). Bytes are so many blocks; of objects, whose sizes differ, so many of the mean
@@ -44,25 +46,25 @@ pub struct Sim {
     pub body: Option<BodyName>,
     /// Look ahead beside the policy: none, obl, obl-2, w2r, sa-w2r, streams, or several
     /// of them
-    #[arg(long, value_name = "NAMES", conflicts_with_all = ["allocation", "job"])]
+    #[arg(long, value_name = "NAMES", conflicts_with_all = ["allocation", "job"], value_parser = names(|| Lookahead::VARIANTS.into()), hide_possible_values = true)]
     pub lookahead: Option<String>,
     /// Blocks looked ahead at a time
     #[arg(long, value_name = "COUNT", requires = "lookahead", value_parser = clap::value_parser!(u32).range(1..=i64::from(pantler_sim::WINDOW_MAX)))]
     pub window: Option<u32>,
     /// Let the trace's owners share a cache: global-lru, alloc-lru, lru-s, lru-sp
-    #[arg(long, value_name = "NAMES", conflicts_with_all = ["policy", "job"])]
+    #[arg(long, value_name = "NAMES", conflicts_with_all = ["policy", "job"], value_parser = names(|| Allocation::VARIANTS.into()), hide_possible_values = true)]
     pub allocation: Option<String>,
     /// What owners want, in force from the start: tables NAME.policies and NAME.priorities
     #[arg(long, value_name = "FILE", requires = "allocation")]
     pub control: Option<PathBuf>,
     /// Policy of owners without control
-    #[arg(long, value_name = "NAME", requires = "allocation")]
+    #[arg(long, value_name = "NAME", requires = "allocation", value_parser = named(crate::values::policies, crate::values::policy), hide_possible_values = true)]
     pub common_policy: Option<PolicyName>,
     /// Bound of the table of placeholders; 0 = unbounded, without it as many as blocks fit
     #[arg(long, value_name = "COUNT", requires = "allocation")]
     pub placeholders: Option<u32>,
     /// When owners lose control: never, default (as on a mount), or NEEDED,PERCENT
-    #[arg(long, value_name = "WHEN", requires = "allocation", default_value = "never")]
+    #[arg(long, value_name = "WHEN", requires = "allocation", default_value = "never", value_parser = names(|| vec!["never", "default"]), hide_possible_values = true)]
     pub revocation: String,
     #[command(flatten)]
     pub reading: Reading,
@@ -117,8 +119,6 @@ impl Plan {
         if words.traces.is_empty() {
             return Err(Usage("expected a trace, see pantler sim --help".to_owned()));
         }
-        let sources = words.traces.iter().map(|trace| words.reading.source(trace));
-        let sources = sources.collect::<Result<_, _>>()?;
         let whats = match &words.allocation {
             Some(names) => allocations(names, words)?,
             None => policies(words.policy.as_deref().unwrap_or("lru"), words.seed)?,
@@ -140,7 +140,7 @@ impl Plan {
             format!("lookahead {}", ahead.map_or(Lookahead::None, |ahead| ahead.lookahead))
         });
         Ok(Self {
-            sources,
+            sources: words.traces.iter().map(|trace| words.reading.source(trace)).collect(),
             whats,
             aheads,
             sizes: words.size.parse().map_err(Usage::new)?,
@@ -200,10 +200,7 @@ fn lookaheads(names: &str, window: u32) -> Result<Vec<Option<Ahead>>, Usage> {
 }
 
 fn allocations(names: &str, words: &Sim) -> Result<Vec<What>, Usage> {
-    let control = match &words.control {
-        None => Control::default(),
-        Some(path) => read_control(path)?,
-    };
+    let control = values::control(words.control.as_deref())?;
     let revocation = revocation(&words.revocation)?;
     let mut whats = Vec::new();
     for name in names.split(',') {

@@ -1,9 +1,9 @@
 //! One simulation as a value: everything it needs to know, so that it can be run anywhere with the
 //! same result.
 
-use pantler_policy::{Spec, SpecError};
+use pantler_policy::Spec;
 use pantler_steward::{Allocation, PolicyName, Revocation};
-use pantler_trace::perhaps;
+use pantler_trace::{perhaps, perhaps_of};
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use strum::VariantNames;
@@ -204,13 +204,8 @@ fn what(text: &Text) -> Result<What, String> {
         (Some(policy), None) => {
             let spec: Result<Spec, _> = policy.parse();
             spec.map(What::Policy).map_err(|error| {
-                let near = match &error {
-                    SpecError::UnknownPolicy { name, .. } => {
-                        perhaps(name, Spec::all().iter().map(|known| known.name))
-                    }
-                    _ => String::new(),
-                };
-                refuse("policy")(format!("{error}{near}"))
+                let error = error.to_string();
+                refuse("policy")(format!("{error}{}", perhaps_of(&error)))
             })
         }
         (None, Some(name)) => {

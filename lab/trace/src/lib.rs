@@ -45,7 +45,7 @@ pub use builder::PreparedBuilder;
 pub use error::{Bad, Position, TraceError};
 pub use formats::Format;
 pub use formats::csv::Columns;
-pub use nearest::{nearest, perhaps};
+pub use nearest::{nearest, perhaps, perhaps_of};
 pub use prepare::{Options, Report, prepare, prepare_reader};
 pub use prepared::{Block, NEVER, Prepared};
 pub use reader::{ReadOptions, Reader};

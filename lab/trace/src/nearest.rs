@@ -5,6 +5,19 @@ pub fn perhaps<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Stri
     nearest(name, known).map_or_else(String::new, |near| format!(" (did you mean {near:?}?)"))
 }
 
+/// The same for a message that names what is known, as serde's do: unknown field `colour`, expected
+/// one of `glob`, `priority`.
+pub fn perhaps_of(message: &str) -> String {
+    let name_and_known = || {
+        let (_, unknown) = message.split_once("unknown ")?;
+        let (before, known) = unknown.split_once("`, expected ")?;
+        Some((before.split_once('`')?.1, known))
+    };
+    let Some((name, known)) = name_and_known() else { return String::new() };
+    let words = known.split(|c: char| !c.is_alphanumeric() && !"-_".contains(c));
+    perhaps(name, words.filter(|word| !["", "one", "of", "or"].contains(word)))
+}
+
 /// Edits after which two names no longer look alike, for a name of that length.
 fn tolerance(name: &str) -> usize {
     1 + name.chars().count() / 4
