@@ -1,23 +1,20 @@
 //! `pantler attach`: programs that run already, steered where they are.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
-use pantler_control::{ControlError, RunSpec, Size};
-use pantler_kernel::process::{Member, command_of};
+use pantler_control::{ControlError, Size};
+use pantler_kernel::process::{Member, command_of, read_process};
 use pantler_steer::Steer;
-use rustix::process::getpid;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::children;
 use crate::identity::Identity;
 use crate::profiles;
-use crate::run::owner_name;
 use crate::steering::{ReportFile, Steered, Words, control_error};
 use crate::summary;
 use crate::values;
@@ -62,20 +59,10 @@ pub fn attach(arguments: &Attach) -> Result<()> {
     let identity = Identity::invoking()?;
     let name = programs.name();
     let profile = profiles::choose(arguments.words.profile.as_deref(), &name, &identity)?;
-    let leader = getpid().as_raw_nonzero().get().unsigned_abs();
-    let spec = RunSpec {
-        name: arguments.words.owner_name.clone().unwrap_or_else(|| owner_name(&name, leader)),
-        keep: arguments.words.owner_name.is_some(),
-        leader,
-        uid: identity.uid,
-        profile: profile.map(|(_, profile)| profile),
-    };
+    let spec = arguments.words.spec(&name, &identity, profile);
     let report = arguments.words.report.as_deref();
     let report = report.map(|path| ReportFile::open(path, &identity)).transpose()?;
-    let stopped = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, stopped.clone()).context("cannot catch signals")?;
-    }
+    let stopped = children::told_to_end()?;
     // What steering uses itself is not there for others.
     pantler_kernel::heap::hold_little(1);
     let steered = Steered::begin(arguments.words.options(&spec, arguments.memory), || Ok(None))?;
@@ -110,7 +97,7 @@ impl Programs {
                 return Err(ControlError::not_found(format!("process {pid}")).into());
             }
             // A thread of the kernel has no program.
-            if fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|words| words.is_empty()) {
+            if read_process(pid, "cmdline").is_ok_and(|words| words.is_empty()) {
                 let text = format!("--pid {pid}: expected a program, not a thread of the kernel");
                 return Err(ControlError::invalid(text).into());
             }

@@ -11,7 +11,16 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+/// Becomes true once this process is told to end.
+pub fn told_to_end() -> Result<Arc<AtomicBool>> {
+    let told = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, told.clone()).context("cannot catch signals")?;
+    }
+    Ok(told)
+}
 
 /// Signals that pass through.
 const PASSED: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];

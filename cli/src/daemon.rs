@@ -1,11 +1,10 @@
 //! `pantler daemon`: one host for all users' mounts.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use pantler_control::server::{Host, Launcher, Server};
 use pantler_control::{Body, ControlError, Speaker, runtime};
 use pantler_mount::Mounted;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -42,10 +41,7 @@ impl Launcher for Mounts {
 
 /// Hosts mounts until it is told to end; then it unmounts them.
 pub fn daemon() -> Result<()> {
-    let ending = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, ending.clone()).context("cannot catch signals")?;
-    }
+    let ending = crate::children::told_to_end()?;
     let folder = runtime::prepare_folder()?;
     for path in runtime::remove_stale_sockets() {
         tracing::info!(path = %path.display(), "removed the socket of a host that is gone");

@@ -13,7 +13,6 @@ use pantler_mount::connection::Connection;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::Serialize;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek};
@@ -22,10 +21,11 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::bodies;
+use crate::children;
 use crate::failure;
 use crate::log::Log;
 use crate::mounting::{self, Mount};
@@ -108,7 +108,8 @@ pub fn mount(arguments: Mount) -> Result<u8> {
 /// Starts this command again, in the background and in a session of its own, and passes on what it
 /// says first.
 fn start_host() -> Result<u8> {
-    let mut complaints = nameless_file()?;
+    let complaints = rustix::fs::memfd_create("pantler-mount", rustix::fs::MemfdFlags::CLOEXEC)?;
+    let mut complaints = File::from(complaints);
     let mut host = Command::new("/proc/self/exe");
     host.arg0("pantler");
     host.args(std::env::args_os().skip(1)).args(["--foreground", "--detached"]);
@@ -130,18 +131,10 @@ fn start_host() -> Result<u8> {
     }
 }
 
-fn nameless_file() -> Result<File> {
-    let fd = rustix::fs::memfd_create("pantler-mount", rustix::fs::MemfdFlags::CLOEXEC)?;
-    Ok(File::from(fd))
-}
-
 /// Hosts one mount until it is unmounted or the process is told to end.
 fn host(mount: &Mount) -> Result<()> {
     let detached = mount.detached;
-    let ending = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, ending.clone()).context("cannot catch signals")?;
-    }
+    let ending = children::told_to_end()?;
     if detached {
         rustix::process::setsid().context("cannot leave the terminal")?;
     }

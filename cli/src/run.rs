@@ -5,7 +5,7 @@ use clap::Args;
 use pantler_control::Size;
 use pantler_control::client::Client;
 use pantler_control::wire::{Answer, Request};
-use pantler_control::{BodyKind, BodyStat, ControlError, Profile, RunSpec};
+use pantler_control::{BodyKind, BodyStat, ControlError, RunSpec};
 use pantler_steer::Steer;
 use rustix::process::{getpid, set_child_subreaper};
 use std::ffi::OsString;
@@ -75,7 +75,7 @@ pub fn run(arguments: &Run) -> Result<u8> {
     program::find(first, identity.variable("PATH"))?;
     let name = program::name(first);
     let profile = profiles::choose(arguments.words.profile.as_deref(), &name, &identity)?;
-    let spec = spec(arguments, &name, &identity, profile);
+    let spec = arguments.words.spec(&name, &identity, profile);
 
     // Memory that steering takes is not there for blocks.
     pantler_kernel::heap::hold_little(1);
@@ -121,20 +121,6 @@ pub fn run(arguments: &Run) -> Result<u8> {
         tell_of_mounts(&mount, &spec, arguments.words.quiet);
     }
     status
-}
-
-fn spec(arguments: &Run, program: &str, identity: &Identity, profile: Option<(String, Profile)>) -> RunSpec {
-    let leader = getpid().as_raw_nonzero().get().unsigned_abs();
-    if let Some((profile, _)) = &profile {
-        tracing::info!(profile, program, "profile");
-    }
-    RunSpec {
-        name: arguments.words.owner_name.clone().unwrap_or_else(|| owner_name(program, leader)),
-        keep: arguments.words.owner_name.is_some(),
-        leader,
-        uid: identity.uid,
-        profile: profile.map(|(_, profile)| profile),
-    }
 }
 
 /// A name for an owner that was given none.

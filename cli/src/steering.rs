@@ -4,7 +4,7 @@
 use anyhow::{Context, Result};
 use clap::Args;
 use pantler_control::server::Server;
-use pantler_control::{ControlError, RunSpec, Size};
+use pantler_control::{ControlError, Profile, RunSpec, Size};
 use pantler_kernel::KernelError;
 use pantler_policy::Spec;
 use pantler_steer::{HitWatch, Steer, SteerError, SteerOptions};
@@ -16,8 +16,9 @@ use std::path::{Path, PathBuf};
 use crate::explain::DECISIONS_KEPT;
 use crate::identity::Identity;
 use crate::mount;
-use crate::named::named;
+use crate::named::{named, names};
 use crate::output;
+use crate::run::owner_name;
 use crate::summary;
 use crate::values;
 
@@ -25,7 +26,7 @@ use crate::values;
 #[derive(Debug, Args)]
 pub struct Words {
     /// Profile by name or file; without it the one for the program's name; `none` for none
-    #[arg(long, value_name = "NAME|FILE", value_parser = named(values::profile_names, |text| Ok(text.to_owned())), hide_possible_values = true)]
+    #[arg(long, value_name = "NAME|FILE", value_parser = names(values::profile_names), hide_possible_values = true)]
     pub profile: Option<String>,
     /// Name of the owner; a later run with the same name continues it
     #[arg(long, value_name = "NAME", value_parser = values::owner_name)]
@@ -46,6 +47,21 @@ pub struct Words {
 }
 
 impl Words {
+    /// The run of a program.
+    pub fn spec(&self, program: &str, identity: &Identity, profile: Option<(String, Profile)>) -> RunSpec {
+        let leader = std::process::id();
+        if let Some((profile, _)) = &profile {
+            tracing::info!(profile, program, "profile");
+        }
+        RunSpec {
+            name: self.owner_name.clone().unwrap_or_else(|| owner_name(program, leader)),
+            keep: self.owner_name.is_some(),
+            leader,
+            uid: identity.uid,
+            profile: profile.map(|(_, profile)| profile),
+        }
+    }
+
     /// The options of a session.
     pub fn options(&self, spec: &RunSpec, memory: Size) -> SteerOptions {
         let mut options = SteerOptions::new(&spec.name, memory.bytes());

@@ -6,11 +6,8 @@ use pantler_control::Size;
 use pantler_tier::read_secret;
 use pantler_tier_server::{ServeOptions, Server};
 use serde::Serialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use crate::passwords::{PASSWORD, refused};
 use crate::{output, values};
@@ -64,13 +61,6 @@ struct Record {
     pid: u32,
 }
 
-impl Record {
-    fn sentence(&self) -> String {
-        let memory = Size::new(self.memory_bytes).rounded();
-        format!("listening on {}, {memory} of memory\n", self.listen)
-    }
-}
-
 /// Does what the words say.
 pub fn tier(words: &Tier) -> Result<()> {
     let What::Serve(serve) = &words.what;
@@ -84,10 +74,7 @@ pub fn tier(words: &Tier) -> Result<()> {
     if options.password.is_none() && !serve.listen.ip().is_loopback() {
         tracing::warn!("no password: all clients of {} can read and change all blocks", serve.listen);
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    let stop = crate::children::told_to_end()?;
     let server = Server::bind(&options).map_err(refused)?;
     let record = Record {
         listen: server.address()?,
@@ -99,7 +86,7 @@ pub fn tier(words: &Tier) -> Result<()> {
     if serve.json {
         output::json("tier-serve", &record)?;
     } else {
-        output::text(&record.sentence())?;
+        output::text(&format!("listening on {}, {} of memory\n", record.listen, serve.memory.rounded()))?;
     }
     Ok(server.run(&stop)?)
 }
