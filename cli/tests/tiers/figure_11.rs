@@ -210,7 +210,7 @@ fn simulated(protocol: &str, references: &[(u64, u64)], frames: (u32, u64)) -> C
 }
 
 /// All frames of a mount that has `frames` beside those for blocks that pass.
-fn with_passage(frames: u32) -> u32 {
+pub fn with_passage(frames: u32) -> u32 {
     (frames..2 * frames).find(|all| all - Passing::Share.frames(*all) == frames).unwrap()
 }
 

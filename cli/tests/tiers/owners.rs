@@ -8,12 +8,13 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
+use crate::figure_11::with_passage;
 use crate::place::Place;
 use crate::{random, stat_of};
 
 const BLOCK: u64 = 64 << 10;
-/// Frames of tier 1, those for blocks that pass included.
-const FRAMES: u64 = 24;
+/// Of the mount, buffers of blocks on their way included.
+const CACHE: u64 = 24 * BLOCK;
 const TOLD: &str = "PANTLER_TEST_READS";
 /// Blocks of each program's file: more than its part of tier 1, and of both tiers.
 const BLOCKS: [u64; 2] = [30, 36];
@@ -92,13 +93,14 @@ fn turns() -> Vec<(usize, Vec<u64>)> {
 /// Served from memory, from the tier and by the origin, by owner.
 type Served = [[u64; 3]; 2];
 
-fn mounted(place: &Place, turns: &[(usize, Vec<u64>)]) -> (Served, u64) {
+/// The frames of both tiers beside it, those for blocks that pass included.
+fn mounted(place: &Place, turns: &[(usize, Vec<u64>)]) -> (Served, [u64; 2]) {
     for (name, blocks) in ["one", "two"].into_iter().zip(BLOCKS) {
         let content = (0..blocks).flat_map(|block| vec![block as u8; BLOCK as usize]);
         fs::write(place.origin().join(name), content.collect::<Vec<u8>>()).unwrap();
     }
     let tier = format!("ssd:{},{}", place.folder.path().join("tier").display(), 26 * BLOCK);
-    let cache = (FRAMES * BLOCK).to_string();
+    let cache = CACHE.to_string();
     place.mount(&["--cache", &cache, "--tier", &tier, "--lookahead", "none"]);
     let point = place.point().display().to_string();
     let mut readers = ["one", "two"].map(|name| Reader::new(&format!("{point}/{name}")));
@@ -118,12 +120,14 @@ fn mounted(place: &Place, turns: &[(usize, Vec<u64>)]) -> (Served, u64) {
         (0..3).for_each(|by| served[*owner][by] += after[by] - before[by]);
         before = after;
     }
-    let frames = stat()["tiers"][0]["capacity_blocks"].as_u64().unwrap();
+    let last = stat();
+    let kept = last["body"]["capacity_blocks"].as_u64().unwrap() as u32;
+    let below = last["tiers"][0]["capacity_blocks"].as_u64().unwrap();
     place.umount();
-    (served, frames)
+    (served, [with_passage(kept).into(), below])
 }
 
-fn simulated(place: &Place, turns: &[(usize, Vec<u64>)], below: u64) -> Served {
+fn simulated(place: &Place, turns: &[(usize, Vec<u64>)], frames: [u64; 2]) -> Served {
     let (trace, control) = (place.folder.path().join("trace.csv"), place.folder.path().join("control"));
     let names = ["one", "two"];
     let line = |owner: usize, block: &u64| format!("{0},{0},{block}\n", names[owner]);
@@ -136,7 +140,7 @@ fn simulated(place: &Place, turns: &[(usize, Vec<u64>)], below: u64) -> Served {
         "--protocol",
         "ulc:passing",
         "--sizes",
-        &format!("{FRAMES},{below}"),
+        &format!("{},{}", frames[0], frames[1]),
         "--control",
         control.to_str().unwrap(),
         "--revocation",
@@ -148,9 +152,8 @@ fn simulated(place: &Place, turns: &[(usize, Vec<u64>)], below: u64) -> Served {
     names.map(|name| {
         let owner = record["owners"].as_array().unwrap().iter().find(|owner| owner["owner"] == name);
         let owner = owner.unwrap_or_else(|| panic!("{name}: {said}"));
-        let count = |ratio: &Value| {
-            (ratio.as_f64().unwrap() * owner["requests"].as_f64().unwrap()).round() as u64
-        };
+        let count =
+            |ratio: &Value| (ratio.as_f64().unwrap() * owner["requests"].as_f64().unwrap()).round() as u64;
         [&owner["hit_ratios"][0], &owner["hit_ratios"][1], &owner["miss_ratio"]].map(count)
     })
 }
@@ -159,9 +162,9 @@ fn simulated(place: &Place, turns: &[(usize, Vec<u64>)], below: u64) -> Served {
 fn each_owner_of_a_mount_is_served_by_the_tiers_that_the_simulator_says() {
     let Some(place) = Place::new() else { return };
     let turns = turns();
-    let (found, below) = mounted(&place, &turns);
-    let expected = simulated(&place, &turns, below);
-    println!("{FRAMES} frames over {below}: memory, tier, origin by owner {found:?}");
-    assert_eq!(found, expected, "a mount over {below} frames");
+    let (found, frames) = mounted(&place, &turns);
+    let expected = simulated(&place, &turns, frames);
+    println!("{frames:?} frames: memory, tier, origin by owner {found:?}");
+    assert_eq!(found, expected, "frames {frames:?}");
     assert!(found.iter().flatten().all(|&count| count > 0), "{found:?}");
 }
