@@ -73,7 +73,7 @@ pub fn attach(arguments: &Attach) -> Result<()> {
     }
     if !arguments.words.quiet {
         let processes = if count == 1 { "1 process" } else { &format!("{count} processes") };
-        eprintln!("pantler: {processes} of {name} steered in {}; Ctrl-C ends it", arguments.memory);
+        tell!("{processes} of {name} steered in {}; Ctrl-C ends it", arguments.memory);
     }
     while !stopped.load(Ordering::Relaxed) && programs.go_on() {
         std::thread::sleep(LOOK);

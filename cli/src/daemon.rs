@@ -52,7 +52,7 @@ pub fn daemon() -> Result<()> {
     let mounted = Arc::new(Mutex::new(Vec::new()));
     let host = Arc::new(Host::with_launcher(Box::new(Mounts { mounted: mounted.clone() })));
     let server = Server::bind(&folder.join(runtime::DAEMON_SOCKET), host.clone())?;
-    eprintln!("pantler: listening at {}", server.path().display());
+    tell!("listening at {}", server.path().display());
     while !ending.load(Ordering::SeqCst) {
         std::thread::sleep(LOOK);
         let mut all = mounted.lock().unwrap_or_else(PoisonError::into_inner);

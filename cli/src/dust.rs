@@ -101,7 +101,7 @@ pub fn dust(words: &Dust) -> Result<()> {
     }
     let Some(target) = &words.target else {
         // An error is one line: the list comes before it.
-        eprintln!("{TARGETS}\n");
+        output::sentence(format_args!("{TARGETS}\n\n"));
         return Err(Usage("expected a target, such as pantler dust policy:2q".into()).into());
     };
     let report = asked(words, target, &Stop::default())?;
@@ -139,6 +139,6 @@ fn tell(start: Instant, inquiry: &Inquiry, script: &Script) {
     let nearest = inquiry.fits().first().map(|fit| fit.hypothesis.name());
     let nearest = nearest.map_or_else(String::new, |name| format!(", so far nearest: {name}"));
     if start.elapsed() >= PATIENCE {
-        eprintln!("pantler: {pattern}: {accesses} accesses after {done}{nearest}");
+        tell!("{pattern}: {accesses} accesses after {done}{nearest}");
     }
 }

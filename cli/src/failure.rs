@@ -51,7 +51,7 @@ pub fn told(error: &anyhow::Error) -> String {
 
 /// Prints an error as one line, and says with which status to end.
 pub fn report(error: &anyhow::Error) -> ExitCode {
-    eprintln!("pantler: {}", told(error));
+    tell!("{}", told(error));
     ExitCode::from(exit_status(error))
 }
 
@@ -67,12 +67,12 @@ pub fn report_parse(error: &clap::Error) -> ExitCode {
     let text = text.trim_start_matches("error: ");
     use clap::error::ErrorKind::{DisplayHelpOnMissingArgumentOrSubcommand, MissingSubcommand};
     if matches!(error.kind(), DisplayHelpOnMissingArgumentOrSubcommand | MissingSubcommand) {
-        eprintln!("pantler: expected a command, see {} --help", command(text));
+        tell!("expected a command, see {} --help", command(text));
         return ExitCode::from(USAGE);
     }
     // The message ends where usage and tips begin.
     let message = text.split("\n\n").next().unwrap_or(text);
-    eprintln!("pantler: {}{}", one_line(message), suggestion(error));
+    tell!("{}{}", one_line(message), suggestion(error));
     ExitCode::from(USAGE)
 }
 

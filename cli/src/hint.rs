@@ -124,7 +124,7 @@ pub fn hint(arguments: &Hint) -> Result<()> {
                      owner (--owner; as root anybody's)"
                 }
             };
-            eprintln!("pantler: no block got the priority: {why}");
+            tell!("no block got the priority: {why}");
             HintRecord { on: &on, answer: &answer }.tell(arguments.json)
         }
         Answer::Hint(answer) => HintRecord { on: &on, answer: &answer }.tell(arguments.json),

@@ -1,8 +1,13 @@
 //! The `pantler` command: words in, exit status out. The work is done by the crates below.
 #![forbid(unsafe_code)]
+// They panic where nobody reads.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 use clap::Parser;
 use std::process::ExitCode;
+
+#[macro_use]
+mod output;
 
 mod access_list;
 mod args;
@@ -20,7 +25,6 @@ mod log;
 mod mount;
 mod mounting;
 mod named;
-mod output;
 mod passwords;
 mod prefetch;
 mod profiles;

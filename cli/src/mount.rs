@@ -124,7 +124,7 @@ fn start_host() -> Result<u8> {
     complaints.rewind()?;
     complaints.read_to_string(&mut text)?;
     // What the host said is said by us, complaint or not; so is how it ended.
-    eprint!("{text}");
+    output::sentence(format_args!("{text}"));
     match status {
         Some(status) => Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(failure::FAILED)),
         None => output::text(&line).map(|()| 0),
@@ -251,6 +251,6 @@ fn end_requests(point: &Path, connection: std::io::Result<Connection>, limit: Du
             point.display(),
         ))
     })?;
-    eprintln!("pantler: {}: {requests} requests without an answer were ended", point.display());
+    tell!("{}: {requests} requests without an answer were ended", point.display());
     Ok(())
 }

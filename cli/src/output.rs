@@ -1,9 +1,19 @@
 //! What goes to standard output: JSON objects, one per line, with a version and a kind; see
-//! `docs/JSON.md`.
+//! `docs/JSON.md`. And sentences to standard error.
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::io::{ErrorKind, Write};
+
+/// Tells the user a sentence. That nobody reads standard error any more ends nothing.
+macro_rules! tell {
+    ($($words:tt)*) => { crate::output::sentence(format_args!("pantler: {}\n", format_args!($($words)*))) };
+}
+
+/// Writes to standard error, as far as somebody reads there.
+pub fn sentence(text: std::fmt::Arguments<'_>) {
+    let _ = std::io::stderr().write_fmt(text);
+}
 
 /// Version of a kind of object in `docs/JSON.md`. A new field keeps it; a changed or removed one
 /// raises it.

@@ -147,7 +147,7 @@ fn steer(
     let steered = match Steered::begin(options, stage) {
         Ok(steered) => steered,
         Err(error) if arguments.best_effort && error.exit_status() != failure::USAGE => {
-            eprintln!("pantler: {error}; running unsteered");
+            tell!("{error}; running unsteered");
             return Ok(None);
         }
         Err(error) => return Err(error.into()),
@@ -201,7 +201,7 @@ fn tell_of_mounts(host: &Client, spec: &RunSpec, quiet: bool) {
         Ok(lines)
     };
     match lost() {
-        Ok(lines) => lines.iter().for_each(|line| eprintln!("pantler: {line}")),
+        Ok(lines) => lines.iter().for_each(|line| tell!("{line}")),
         // Unmounted meanwhile, most likely.
         Err(error) => tracing::debug!(%error, "a host was not asked at the end of the run"),
     }

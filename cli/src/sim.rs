@@ -48,7 +48,7 @@ pub fn sim(words: &Sim) -> Result<u8> {
     }
     let plan = Plan::new(words)?;
     for remark in &plan.remarks {
-        eprintln!("pantler: {remark}");
+        tell!("{remark}");
     }
     if words.body.is_some() {
         return session.run_steered(&plan);
@@ -122,10 +122,10 @@ impl<'a> Session<'a> {
         };
         let (loaded, note) = loaded.map_err(trace_error)?;
         if self.words.timings {
-            eprintln!("pantler: prepared in {took}");
+            tell!("prepared in {took}");
         }
         if let Some(note) = note {
-            eprintln!("pantler: {note}");
+            tell!("{note}");
         }
         Ok(Some(loaded))
     }
@@ -175,7 +175,7 @@ impl<'a> Session<'a> {
             if loaded.look_ahead(&self.watch).is_err() {
                 return Ok(());
             }
-            eprintln!("pantler: next uses in {clock}");
+            tell!("next uses in {clock}");
         }
         loaded.expect(jobs);
         if let Some(job) = jobs.iter().find(|job| loaded.is_on_curve(job)) {
@@ -184,7 +184,7 @@ impl<'a> Session<'a> {
                 Err(RunError::Stopped(_)) => return Ok(()),
                 result => result.map_err(run_error)?,
             };
-            eprintln!("pantler: lru curve in {clock}");
+            tell!("lru curve in {clock}");
         }
         for job in jobs {
             let clock = Clock::start();
@@ -192,7 +192,7 @@ impl<'a> Session<'a> {
                 Err(RunError::Stopped(_)) => break,
                 result => result.map_err(run_error)?,
             };
-            eprintln!("pantler: {} {} in {clock}", record.shown, record.size);
+            tell!("{} {} in {clock}", record.shown, record.size);
             self.tell(record)?;
         }
         Ok(())
@@ -252,9 +252,7 @@ fn sizes(plan: &Plan, source: &Source, footprint: Footprint) -> Result<Vec<u32>>
     let sizes = plan.sizes.resolve(footprint).map_err(Usage::new)?;
     if sizes.len() < named {
         let (name, kept) = (&source.trace, sizes.len());
-        eprintln!(
-            "pantler: {name}: {named} sizes are {kept} different numbers of blocks, and each is run once"
-        );
+        tell!("{name}: {named} sizes are {kept} different numbers of blocks, and each is run once");
     }
     Ok(sizes)
 }
@@ -263,7 +261,7 @@ fn sizes(plan: &Plan, source: &Source, footprint: Footprint) -> Result<Vec<u32>>
 fn remarks(record: &Record, said: &mut BTreeSet<String>) {
     for sentence in &record.unknown {
         if said.insert(sentence.clone()) {
-            eprintln!("pantler: {sentence}");
+            tell!("{sentence}");
         }
     }
 }

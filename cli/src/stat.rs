@@ -39,7 +39,7 @@ pub fn stat(arguments: &Stat) -> Result<()> {
         None => bodies::some()?,
     };
     if bodies.is_empty() {
-        eprintln!("pantler: {}", bodies::none());
+        tell!("{}", bodies::none());
     }
     let in_place = arguments.watch.is_some() && !arguments.json && stdout().is_terminal();
     let mut before: HashMap<String, BodyStat> = HashMap::new();

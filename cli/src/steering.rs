@@ -111,7 +111,7 @@ impl Steered {
             steer.catch_up();
         }
         if let Some(memory) = told {
-            eprintln!("pantler: {}", summary::of_run(&steer.stat(), memory));
+            tell!("{}", summary::of_run(&steer.stat(), memory));
         }
         if let Some(report) = report {
             let line = output::to_json("stat", &steer.stat())?;

@@ -103,14 +103,14 @@ pub fn web(words: &Web) -> Result<()> {
         output::json("web", &started)?;
     } else {
         let metrics = started.metrics.as_ref().map(|at| format!(", counters at {at}")).unwrap_or_default();
-        eprintln!("pantler: {} at {}{metrics}", started.root, started.url);
+        tell!("{} at {}{metrics}", started.root, started.url);
     }
     signals.forever().next();
     // A second signal ends it at once.
     let _ = signal_hook::flag::register_conditional_shutdown(SIGINT, 130, std::sync::Arc::new(true.into()));
     let _ = signal_hook::flag::register_conditional_shutdown(SIGTERM, 143, std::sync::Arc::new(true.into()));
     if !server.stop() {
-        eprintln!("pantler: not all answers ended within {:?}", words.stop_time);
+        tell!("not all answers ended within {:?}", words.stop_time);
     }
     Ok(())
 }

@@ -384,3 +384,21 @@ fn doctor_speaks_json_lines() {
         assert!(line.starts_with(start) && line.ends_with('}'), "{line}");
     }
 }
+
+/// Where nobody reads standard error, `eprintln!` panics: status 101 in place of the command's own.
+#[test]
+fn a_reader_of_standard_error_that_went_away_changes_no_status() {
+    let folder = tempfile::tempdir().unwrap();
+    for (words, status) in
+        [(&["stat"][..], 0), (&["frobnicate"], 2), (&["run", "true"], 2), (&["umount", "/proc/self"], 1)]
+    {
+        let said = pantler(folder.path(), words).stdin(Stdio::null()).output().unwrap();
+        let (nobody, writer) = std::io::pipe().unwrap();
+        drop(nobody);
+        let mut deaf = pantler(folder.path(), words);
+        let ended = deaf.stdin(Stdio::null()).stdout(Stdio::null()).stderr(writer).status().unwrap();
+        assert_eq!(ended.code(), said.status.code(), "{words:?}");
+        assert_eq!(ended.code(), Some(status), "{words:?}");
+        assert!(!said.stderr.is_empty(), "{words:?} says nothing");
+    }
+}

@@ -197,7 +197,7 @@ fn trace(name: &str, words: &ProcessesWords) -> Result<(Scene, Option<f64>)> {
     let loaded = words.reading.load(name)?;
     let (scene, unknown) = Scene::of_trace(loaded.trace(), compute_ns, &control);
     for sentence in unknown {
-        eprintln!("pantler: {sentence}");
+        tell!("{sentence}");
     }
     Ok((scene, loaded.footprint().block_bytes))
 }

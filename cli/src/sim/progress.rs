@@ -54,7 +54,7 @@ impl Progress {
                 let tenth = 10 * done.min(references) / references.max(1);
                 if !terminal && tenth != said {
                     said = tenth;
-                    eprintln!("pantler: {}0 % of {runs} runs, {:.0?} left", tenth, bar.eta());
+                    tell!("{}0 % of {runs} runs, {:.0?} left", tenth, bar.eta());
                 }
             }
             bar.finish_and_clear();

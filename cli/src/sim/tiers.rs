@@ -137,7 +137,7 @@ fn tiers(words: &TiersWords) -> Result<u8> {
     for trace in &words.traces {
         let loaded = words.reading.load(trace)?;
         if clients == Clients::Owners && loaded.trace().owners().is_none() {
-            eprintln!("pantler: {trace} has no owners: one client makes all references");
+            tell!("{trace} has no owners: one client makes all references");
         }
         let mut jobs = Vec::new();
         for sizes in &words.sizes {
@@ -155,7 +155,7 @@ fn tiers(words: &TiersWords) -> Result<u8> {
             records.push(TiersRecord::new(trace, &loaded, job, &ran));
             unknown.extend(ran.unknown.into_iter().filter(|one| !unknown.contains(one)).collect::<Vec<_>>());
         }
-        unknown.iter().for_each(|unknown| eprintln!("pantler: {unknown}"));
+        unknown.iter().for_each(|unknown| tell!("{unknown}"));
     }
     if words.json {
         records.iter().try_for_each(|record| output::text(&(record.to_json() + "\n")))?;
