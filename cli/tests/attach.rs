@@ -20,15 +20,37 @@ struct Reader(Child);
 
 impl Reader {
     fn new(file: &Path) -> Reader {
+        Reader::below(&[], file)
+    }
+
+    /// In a pid namespace of its own, as in a container.
+    fn contained(file: &Path) -> Reader {
+        Reader::below(&["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"], file)
+    }
+
+    fn below(words: &[&str], file: &Path) -> Reader {
         let script =
             format!("while read line; do cat {} > /dev/null; sleep 0.1; echo done; done", file.display());
-        let mut command = Command::new("sh");
-        command.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let words = [words, &["sh", "-c", &script]].concat();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped());
         Reader(command.spawn().unwrap())
     }
 
+    /// As we know it: of `unshare` it is the child.
     fn pid(&self) -> String {
-        self.0.id().to_string()
+        let id = self.0.id().to_string();
+        let is_shell =
+            |id: &str| fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name == "sh\n");
+        let mut shell = id.clone();
+        eventually("the shell runs", || {
+            if !is_shell(&shell) {
+                let child = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+                shell = child.trim().to_owned();
+            }
+            is_shell(&shell)
+        });
+        shell
     }
 
     fn pass(&mut self, count: usize) {
@@ -79,6 +101,16 @@ fn can_steer() -> bool {
 /// are left as they were.
 #[test]
 fn a_program_that_runs_is_steered_where_it_is() {
+    is_steered_where_it_is(Reader::new);
+}
+
+/// Protects the remedy that a run in a container names.
+#[test]
+fn a_program_of_a_container_is_steered_from_the_host() {
+    is_steered_where_it_is(Reader::contained);
+}
+
+fn is_steered_where_it_is(start: impl Fn(&Path) -> Reader) {
     if !can_steer() {
         return;
     }
@@ -91,7 +123,7 @@ fn a_program_that_runs_is_steered_where_it_is() {
             .arg(format!("of={}", file.display()))
             .status();
         assert!(copied.unwrap().success());
-        let mut reader = Reader::new(&file);
+        let mut reader = start(&file);
         let group = group_of(&reader.pid());
         let report = folder.path().join("report");
         let words = ["--pid", &reader.pid(), "--policy", "mru", "--report", report.to_str().unwrap()];

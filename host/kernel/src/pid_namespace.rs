@@ -11,8 +11,8 @@ use crate::KernelError;
 /// `include/linux/proc_ns.h`.
 const INITIAL: &str = "pid:[4026531836]";
 /// What to do in any other.
-pub const REMEDY: &str =
-    "run pantler on the host, outside of the container; no daemon there takes runs of containers yet";
+pub const REMEDY: &str = "run pantler on the host, or steer the program from there with `pantler attach \
+                          --pid`; the host's daemon takes no runs of containers yet";
 
 /// The pid namespace of this process, if it is another than the initial one.
 pub fn foreign() -> Option<String> {
