@@ -64,14 +64,17 @@ fn loops(readers: u64, tier: Arc<dyn Tier>) -> Cost {
     Cost { demoted: share(0), from_origin: share(1), dropped: share(2) }
 }
 
-/// Demotions of the same loops in the simulator, readers of a round in an order drawn from a seed.
-fn simulated(readers: u64, far: u32) -> f64 {
+/// Demotions of the same loops in the simulator, readers of a round in the same order each time or
+/// in one drawn from a seed. A machine does something between: what is busy keeps the order.
+fn simulated(readers: u64, far: u32, draws: bool) -> f64 {
     let mut ulc = UlcAlone::with_passing(Sizes::new(&[NEAR, far]).unwrap(), Passing::Share);
     let (mut steps, mut state, mut demoted) = (Vec::new(), 7, 0);
     for pass in 0..FILLING + COUNTED {
         for index in (0..LOOP / readers).step_by(REQUEST as usize) {
             let mut order: Vec<u64> = (0..readers).collect();
-            (1..readers).for_each(|at| order.swap(at as usize, (random(&mut state) % (at + 1)) as usize));
+            if draws {
+                (1..readers).for_each(|at| order.swap(at as usize, (random(&mut state) % (at + 1)) as usize));
+            }
             for (reader, block) in order.iter().flat_map(|reader| (0..REQUEST).map(move |at| (reader, at))) {
                 let block = reader * LOOP / readers + index + block;
                 let from = ulc.reference(Client(0), block as u32, &mut steps).from;
@@ -90,11 +93,12 @@ fn a_loop_that_fits_memory_and_a_tier_does_as_in_the_simulator_with_any_number_o
         let folder = tempfile::tempdir().unwrap();
         let server = Shared::new(FAR as u32).client("reader");
         for (name, tier) in [("ssd", ssd(folder.path(), FAR) as Arc<dyn Tier>), ("server", server)] {
-            let (cost, expected) = (loops(readers, tier), simulated(readers, FAR as u32));
-            println!("{readers} readers, {name}: {cost:?}, simulated {expected:.4} demoted");
-            assert!(cost.from_origin + cost.dropped == 0.0, "{readers} readers, {name}: {cost:?}");
-            let difference = (cost.demoted - expected).abs();
-            assert!(difference <= 0.02, "{readers} readers, {name}: {cost:?}, simulated {expected:.4}");
+            let [least, most] = [false, true].map(|draws| simulated(readers, FAR as u32, draws));
+            let cost = loops(readers, tier);
+            let told = format!("{readers} readers, {name}: {cost:?}, simulated {least:.4} to {most:.4}");
+            println!("{told}");
+            assert!(cost.from_origin + cost.dropped == 0.0, "{told}");
+            assert!((least - 0.02..=most + 0.02).contains(&cost.demoted), "{told}");
         }
     }
 }
