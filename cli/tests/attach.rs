@@ -37,19 +37,18 @@ impl Reader {
         Reader(command.spawn().unwrap())
     }
 
-    /// As we know it: of `unshare` it is the child.
+    /// As we know it: below `unshare` it is the shell.
     fn pid(&self) -> String {
         let id = self.0.id().to_string();
-        let is_shell =
-            |id: &str| fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name == "sh\n");
+        let name = |id: &str| fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
         let mut shell = id.clone();
-        eventually("the shell runs", || {
-            if !is_shell(&shell) {
+        if name(&id) == "unshare\n" {
+            eventually("the shell runs", || {
                 let child = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
                 shell = child.trim().to_owned();
-            }
-            is_shell(&shell)
-        });
+                name(&shell) == "sh\n"
+            });
+        }
         shell
     }
 
