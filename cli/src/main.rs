@@ -1,6 +1,6 @@
 //! The `pantler` command: words in, exit status out. The work is done by the crates below.
 #![forbid(unsafe_code)]
-// They panic where nobody reads.
+// They panic when the reader of the output has gone.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 use clap::Parser;

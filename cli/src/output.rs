@@ -5,12 +5,12 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use std::io::{ErrorKind, Write};
 
-/// Tells the user a sentence. That nobody reads standard error any more ends nothing.
+/// Tells the user a sentence. A standard error whose reader has gone is no error.
 macro_rules! tell {
     ($($words:tt)*) => { crate::output::sentence(format_args!("pantler: {}\n", format_args!($($words)*))) };
 }
 
-/// Writes to standard error, as far as somebody reads there.
+/// Writes to standard error, as far as it is open.
 pub fn sentence(text: std::fmt::Arguments<'_>) {
     let _ = std::io::stderr().write_fmt(text);
 }

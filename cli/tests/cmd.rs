@@ -385,7 +385,7 @@ fn doctor_speaks_json_lines() {
     }
 }
 
-/// Where nobody reads standard error, `eprintln!` panics: status 101 in place of the command's own.
+/// `eprintln!` panics when the reader of standard error has gone: status 101, not the command's.
 #[test]
 fn a_reader_of_standard_error_that_went_away_changes_no_status() {
     let folder = tempfile::tempdir().unwrap();
