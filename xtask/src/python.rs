@@ -43,7 +43,7 @@ pub fn environment() -> Result<()> {
     install(PROGRAMS)
 }
 
-/// Builds the command; lints, builds, installs and tests the package.
+/// Builds the command; builds, installs and tests the package.
 pub fn test() -> Result<()> {
     environment()?;
     run(&["cargo", "build", "--package", "pantler-cli"])?;
@@ -51,19 +51,16 @@ pub fn test() -> Result<()> {
     test_built()
 }
 
-/// Lints, builds and installs the package, below `prefix`.
+/// Builds and installs the package, below `prefix`.
 pub fn build(prefix: &[&str]) -> Result<()> {
-    let below = |words: &[&[&str]]| run(&[prefix, &words.concat()].concat());
-    let manifest = format!("{FOLDER}/Cargo.toml");
-    run(&["cargo", "fmt", "--manifest-path", &manifest, "--check"])?;
     let program = |name: &str| format!("{ENVIRONMENT}/bin/{name}");
     let (python, pip, maturin) = (program("python"), program("pip"), program("maturin"));
-    let target = ["--target-dir", "target/python/build"];
-    below(&[&["cargo", "clippy", "--manifest-path", &manifest], &target, &["--", "-D", "warnings"]])?;
     // The newest wheel alone shall be there.
     let _ = std::fs::remove_dir_all(WHEELS);
-    let build = ["build", "--quiet", "--profile", "dev", "--manifest-path", &manifest, "--out", WHEELS];
-    below(&[&[&maturin], &build, &["--interpreter", &python], &target])?;
+    let manifest = format!("{FOLDER}/Cargo.toml");
+    let build = [&maturin, "build", "--quiet", "--profile", "dev", "--manifest-path", &manifest];
+    let how = ["--out", WHEELS, "--interpreter", &python];
+    run(&[prefix, &build, &how].concat())?;
     let wheel = std::fs::read_dir(WHEELS)?.next().context("no wheel was built")??.path();
     let Some(wheel) = wheel.to_str() else { bail!("{}: no UTF-8", wheel.display()) };
     run(&[&pip, "install", "--quiet", "--no-deps", "--force-reinstall", wheel])
