@@ -32,15 +32,14 @@
 //!     nowhere: it was kept in step with a change, which another change may have come in between
 //!     of.
 //! B7  What goes to a tier together is as much as it carries out within half of its time limit
-//!     ([`attached`]): a slow link loses no batch to the limit.
+//!     ([`batch`]): a slow link loses no batch to the limit.
 
 mod attached;
-mod below;
+mod batch;
 mod breaker;
 
-pub(crate) use attached::{Attached, Order};
-use below::FRAMES_MAX;
-pub(crate) use below::{Below, tier_of};
+use attached::FRAMES_MAX;
+pub(crate) use attached::{Attached, Below, Order, tier_of};
 
 /// What an entry of the steward's index takes at most, right after its tables were doubled;
 /// `Steward::tier_index_bytes` is at most that.

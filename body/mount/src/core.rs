@@ -20,9 +20,9 @@ use crate::descriptors::{Charge, Descriptors};
 use crate::dropping::PageDropper;
 use crate::handles::{Listing, OpenedFile, Read, Table};
 use crate::inodes::{Inode, Inodes};
-use crate::limiter::Limiter;
 use crate::options::Hosted;
 use crate::programs::Programs;
+use crate::reading::Limiter;
 use crate::tiers::{self, TierThreads};
 use crate::{MountError, MountOptions};
 

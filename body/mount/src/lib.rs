@@ -20,7 +20,6 @@
 //! | requests of the kernel | `filesystem` |
 //! | names and directories | `naming` |
 //! | opening and reading | `reading` |
-//! | which reads may wait | `limiter` |
 //! | every change of content | `writing` |
 //! | which version of a file is cached | `content` |
 //! | writes beside mappings | `pages`, `dropping` |
@@ -64,7 +63,6 @@ mod filesystem;
 mod handles;
 mod inodes;
 mod lifecycle;
-mod limiter;
 mod lists;
 mod mount;
 mod naming;

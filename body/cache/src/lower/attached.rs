@@ -1,22 +1,18 @@
-//! A tier as the cache knows it: with a queue of what goes there, counters and a breaker.
-//!
-//! ```text
-//!   a fast link   [1] [2] [4] [8] [16] [32 blocks] [32] ...     one round trip for each batch
-//!   a slow link   [1] [2] [2] [2] ...                           each far below the time limit
-//! ```
-//!
-//! Orders that go together share a round trip, and the time limit. After a batch that took at most
-//! a quarter of the limit the next may have twice as many; after one that took more than half of
-//! it, or was lost, half as many (B7). So a batch of twice as many takes half of the limit at most.
+//! Lower tiers as the cache knows them: each with a queue of what goes there, counters and a
+//! breaker, and all of them by the names that the steward has for them.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pantler_control::TierStat;
-use pantler_tier::{Key, Put, Tier};
+use pantler_steward::placement::{Passing, Tier as Place};
+use pantler_steward::tiers::{Hierarchy, WayDown};
+use pantler_steward::{Kept, Label, Options, OptionsError, Steward};
+use pantler_tier::{Key, News, Put, Tier};
 
+use super::batch::Batch;
 use super::breaker::Breaker;
 
 /// What a worker is to do, in order.
@@ -37,10 +33,8 @@ const LIGHT_ORDERS_MAX: usize = 65_536;
 /// Orders with bytes of their own that wait: the most bytes of all of them.
 const HEAVY_BYTES_MAX: usize = 16 << 20;
 
-/// Blocks that move to or from a tier in one batch, at most.
-const BATCH_MAX: usize = 32;
-/// Removals, which go as a key each, that go with each of these.
-const REMOVALS: usize = 32;
+/// Frames of a tier that are used: what is known of its blocks is kept in memory.
+pub(super) const FRAMES_MAX: u32 = 1 << 25;
 
 /// One lower tier.
 pub(crate) struct Attached {
@@ -48,8 +42,7 @@ pub(crate) struct Attached {
     pub(crate) breaker: Breaker,
     counts: Mutex<TierStat>,
     queue: Mutex<Queue>,
-    /// Blocks that may move in one batch: its worker's (B7).
-    batch: AtomicUsize,
+    batch: Batch,
     changed: Condvar,
     /// Orders that a worker holds.
     pub(crate) under_way: AtomicU32,
@@ -86,7 +79,7 @@ impl Attached {
             tier,
             breaker: Breaker::default(),
             queue: Mutex::default(),
-            batch: AtomicUsize::new(1),
+            batch: Batch::default(),
             changed: Condvar::new(),
             under_way: AtomicU32::new(0),
             stop: AtomicBool::new(false),
@@ -105,7 +98,7 @@ impl Attached {
 
     /// The same, also while the tier is left alone: for what its worker orders before it uses the
     /// tier again.
-    pub(crate) fn accept(&self, order: Order, buffers_max: usize) -> Result<(), Order> {
+    fn accept(&self, order: Order, buffers_max: usize) -> Result<(), Order> {
         let mut queue = self.lock();
         let fits = match &order {
             Order::Buffer { .. } => queue.buffers < buffers_max,
@@ -147,7 +140,7 @@ impl Attached {
         if queue.orders.is_empty() && !self.stop.load(Ordering::Acquire) {
             (queue, _) = self.changed.wait_timeout(queue, wait).expect("no thread panics with orders");
         }
-        let count = together(&queue.orders, self.batch.load(Ordering::Relaxed));
+        let count = self.batch.of(&queue.orders);
         let taken: Vec<Order> = queue.orders.drain(..count).collect();
         for order in &taken {
             if let Order::Bytes { bytes, .. } = order {
@@ -209,8 +202,7 @@ impl Attached {
     /// A batch of blocks moved in that time, or was lost (B7).
     pub(crate) fn moved(&self, blocks: usize, time: Option<Duration>) {
         let limit = self.tier.limit().unwrap_or(Duration::MAX);
-        let batch = self.batch.load(Ordering::Relaxed);
-        self.batch.store(next_batch(batch, blocks, time, limit), Ordering::Relaxed);
+        self.batch.moved(blocks, time, limit);
     }
 
     pub(crate) fn count(&self, count: impl FnOnce(&mut TierStat)) {
@@ -236,82 +228,131 @@ impl Attached {
     }
 }
 
-/// Blocks that may move together after a batch of `blocks` took `time`, or was lost (B7): one at
-/// least.
-fn next_batch(batch: usize, blocks: usize, time: Option<Duration>, limit: Duration) -> usize {
-    match time {
-        None => (batch / 2).max(1),
-        Some(time) if time > limit / 2 => (blocks / 2).clamp(1, batch),
-        // A batch that was not full says little.
-        Some(time) if time <= limit / 4 && blocks >= batch => (2 * batch).min(BATCH_MAX),
-        Some(_) => batch,
+/// All lower tiers, by the names that the steward has for them. Carries out what it decides about
+/// them, as far as queues take it, and tells it what tiers say. Guarded by the lock of the frames.
+pub(crate) struct Below {
+    attached: Arc<[Attached]>,
+    block_bytes: usize,
+    buffers_max: usize,
+    /// Since 1970, and from then on.
+    started: (Duration, Instant),
+}
+
+impl Below {
+    /// Over these tiers, each of which may use that many buffers.
+    pub(crate) fn new(attached: Arc<[Attached]>, block_bytes: usize, buffers_max: usize) -> Self {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { attached, block_bytes, buffers_max, started: (since_1970, Instant::now()) }
+    }
+
+    /// The steward over these tiers, which knows what they hold.
+    pub(crate) fn steward(&self, options: Options, passing: Passing) -> Result<Steward, OptionsError> {
+        let frames: Vec<u32> = self.attached.iter().map(|one| self.frames_of(one)).collect();
+        let own = self.attached.iter().take_while(|one| one.tier.is_own()).count();
+        let mut steward = Steward::with_tiers(options, &Hierarchy { below: &frames, own, passing })?;
+        // Farther tiers hold older blocks, which go below.
+        for (number, one) in self.attached.iter().enumerate() {
+            self.came(&mut steward, number, &one.tier.held());
+        }
+        Ok(steward)
+    }
+
+    /// Time of references, in microseconds: of a clock that does not go back, and that went before
+    /// this mount did.
+    pub(crate) fn now_us(&self) -> u64 {
+        let (started, since) = self.started;
+        u64::try_from((started + since.elapsed()).as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// What the steward has to know of now.
+    pub(crate) fn tell(&self, steward: &mut Steward) {
+        let way_down = match self.attached.first() {
+            Some(one) if one.breaker.is_open() => WayDown::Closed,
+            Some(one) if !one.has_room(self.buffers_max) => WayDown::Full,
+            _ => WayDown::Open,
+        };
+        steward.tell_tiers(self.now_us(), way_down);
+    }
+
+    /// A tier works that did not, or was not known. It may be of another size than was believed,
+    /// and hold blocks from before (U7).
+    pub(crate) fn came(&self, steward: &mut Steward, number: usize, held: &[Key]) {
+        let Some(one) = self.attached.get(number) else { return };
+        self.tell(steward);
+        let now = self.now_us();
+        let time = |age: Duration| now.saturating_sub(u64::try_from(age.as_micros()).unwrap_or(u64::MAX));
+        let held: Vec<_> = held.iter().map(|key| (Label::from(*key), one.tier.age(key).map(time))).collect();
+        steward.tier_came(tier_of(number), self.frames_of(one), one.tier.has_more(), &held);
+    }
+
+    /// What a tier told (U5).
+    pub(crate) fn listen(&self, steward: &mut Steward, number: usize, news: News) {
+        let Some(one) = self.attached.get(number) else { return };
+        one.count(|counts| {
+            counts.notices += news.gone.len() as u64;
+            counts.unknown += u64::from(news.unknown);
+        });
+        for key in news.gone {
+            steward.left(key.into(), Some(tier_of(number)));
+        }
+        steward.tier_is_full(tier_of(number), news.full);
+    }
+
+    /// Bytes of a buffer, of which the order becomes a user, go down. `false`: they cannot.
+    pub(crate) fn put(&self, to: Kept, why: Put, (buffer, length): (u32, u32)) -> bool {
+        let Kept { label, tier, accessed_us } = to;
+        let order = Order::Buffer { key: label.into(), buffer, length, why, accessed_us };
+        self.order(tier, order)
+    }
+
+    /// A block goes from a tier to the next. `false`: it cannot.
+    pub(crate) fn pass(&self, label: Label, from: Place, accessed_us: u64) -> bool {
+        self.order(from, Order::Pass { key: label.into(), accessed_us })
+    }
+
+    /// A block stays until it is the oldest there if its removal finds no room to wait.
+    pub(crate) fn remove(&self, label: Label, from: Place) {
+        if let Some(one) = self.attached.get(number_of(from)) {
+            // Also before a tier that works again is used again.
+            let _ = one.accept(Order::Remove { key: label.into() }, 0);
+        }
+    }
+
+    fn order(&self, tier: Place, order: Order) -> bool {
+        let Some(one) = self.attached.get(number_of(tier)) else { return false };
+        let taken = one.order(order, self.buffers_max).is_ok();
+        if !taken {
+            one.count(|counts| counts.dropped += 1);
+        }
+        taken
+    }
+
+    /// Orders may be done: no reference that they follow from is in flight any more, as far as
+    /// known.
+    pub(crate) fn release_orders(&self) {
+        self.attached.iter().for_each(Attached::release);
+    }
+
+    /// Frames of a tier, as far as they are used.
+    fn frames_of(&self, one: &Attached) -> u32 {
+        let frames = one.tier.frames(self.block_bytes);
+        if frames > FRAMES_MAX {
+            tracing::warn!(
+                tier = one.tier.name(),
+                frames,
+                used = FRAMES_MAX,
+                "larger than what is used: larger blocks reach farther"
+            );
+        }
+        frames.clamp(1, FRAMES_MAX)
     }
 }
 
-/// How many of these orders go together.
-fn together(orders: &VecDeque<Order>, batch: usize) -> usize {
-    let (mut moving, mut removed) = (0, 0);
-    let fits = |order: &&Order| {
-        match order {
-            Order::Remove { .. } => removed += 1,
-            _ => moving += 1,
-        }
-        moving <= batch && removed <= REMOVALS * batch
-    };
-    orders.iter().take_while(fits).count()
+/// Tier 2 is the first that is attached.
+pub(crate) fn tier_of(number: usize) -> Place {
+    Place::at(number + 1)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use pantler_tier::Stem;
-
-    const MS: Duration = Duration::from_millis(1);
-    const LIMIT: Duration = Duration::from_millis(250);
-
-    #[test]
-    fn a_batch_grows_with_the_link_and_stays_far_below_the_time_limit() {
-        for (way, block, expected) in [
-            (Duration::ZERO, MS / 100, 32),
-            (50 * MS, MS / 10, 32),
-            (MS, 3 * MS, 32),
-            (MS, 10 * MS, 8),
-            (40 * MS, 10 * MS, 4),
-            (MS, 65 * MS, 1),
-            (150 * MS, MS, 1),
-        ] {
-            let mut batch = 1;
-            for _ in 0..20 {
-                let time = way + block * batch as u32;
-                assert!(batch == 1 || time <= LIMIT / 2, "B7: {batch} blocks take {time:?}");
-                batch = next_batch(batch, batch, Some(time), LIMIT);
-            }
-            assert_eq!(batch, expected, "{way:?}, {block:?}");
-        }
-    }
-
-    #[test]
-    fn a_link_that_slows_down_or_loses_a_batch_gets_half() {
-        assert_eq!(next_batch(32, 3, Some(MS), LIMIT), 32);
-        assert_eq!(next_batch(8, 3, Some(MS), LIMIT), 8, "a batch that was not full says little");
-        assert_eq!(next_batch(32, 32, Some(126 * MS), LIMIT), 16);
-        assert_eq!(next_batch(32, 4, Some(126 * MS), LIMIT), 2);
-        assert_eq!(next_batch(16, 16, Some(100 * MS), LIMIT), 16);
-        assert_eq!([16, 2, 1].map(|batch| next_batch(batch, batch, None, LIMIT)), [8, 1, 1]);
-        assert_eq!(next_batch(1, 1, Some(400 * MS), LIMIT), 1);
-        // None of what was to be passed on was there.
-        assert_eq!(next_batch(4, 0, Some(MS), LIMIT), 4);
-    }
-
-    #[test]
-    fn one_order_always_goes_and_removals_with_it() {
-        let key = Stem::new(None, 4096, [b"x".as_slice()]).block(0);
-        let put = || Order::Bytes { key, bytes: vec![0; 4096], accessed_us: 0 };
-        let pass = || Order::Pass { key, accessed_us: 0 };
-        let remove = || Order::Remove { key };
-        let orders: VecDeque<Order> = [remove(), put(), remove(), pass(), put(), remove()].into();
-        assert_eq!([1, 2, 3].map(|batch| together(&orders, batch)), [3, 4, 6]);
-        let many: VecDeque<Order> = (0..5000).map(|_| remove()).collect();
-        assert_eq!([1, 32].map(|batch| together(&many, batch)), [32, 1024]);
-    }
+fn number_of(tier: Place) -> usize {
+    usize::from(tier.0).saturating_sub(2)
 }
