@@ -116,34 +116,31 @@ impl HoleRead {
     }
 }
 
-impl Cache {
-    /// Reads pieces of one file, each of blocks side by side, and what lies between them. Returns
-    /// how many bytes of each piece there are: none of what fails.
-    pub(super) fn read_through_holes(&self, source: &dyn Source, pieces: &[Piece]) -> Vec<usize> {
-        // A source that panics is the demand's to meet; here it has brought nothing.
-        let result = catch_unwind(AssertUnwindSafe(|| self.fetch_through(source, pieces)));
-        result.unwrap_or_else(|_| vec![0; pieces.len()])
-    }
+/// Reads pieces of one file, each of blocks side by side, and what lies between them. Returns how
+/// many bytes of each piece there are: none of what fails.
+pub(super) fn read_through_holes(cache: &Cache, source: &dyn Source, pieces: &[Piece]) -> Vec<usize> {
+    // A source that panics is the demand's to meet; here it has brought nothing.
+    let result = catch_unwind(AssertUnwindSafe(|| fetch_through(cache, source, pieces)));
+    result.unwrap_or_else(|_| vec![0; pieces.len()])
+}
 
-    fn fetch_through(&self, source: &dyn Source, pieces: &[Piece]) -> Vec<usize> {
-        let through = if pieces.len() > 1 { self.fetch_past(source, pieces).ok() } else { None };
-        match through {
-            Some(read) => pieces.iter().map(|piece| read.bytes(self, &piece.missing)).collect(),
-            // There is no gap, or there was an error: a bad spot in a gap spoils no wanted block.
-            None => pieces.iter().map(|piece| self.fetch(source, &piece.missing).unwrap_or(0)).collect(),
-        }
+fn fetch_through(cache: &Cache, source: &dyn Source, pieces: &[Piece]) -> Vec<usize> {
+    let through = if pieces.len() > 1 { fetch_past(cache, source, pieces).ok() } else { None };
+    match through {
+        Some(read) => pieces.iter().map(|piece| read.bytes(cache, &piece.missing)).collect(),
+        // There is no gap, or there was an error: a bad spot in a gap spoils no wanted block.
+        None => pieces.iter().map(|piece| cache.fetch(source, &piece.missing).unwrap_or(0)).collect(),
     }
+}
 
-    fn fetch_past(&self, source: &dyn Source, pieces: &[Piece]) -> io::Result<HoleRead> {
-        let mut read = HoleRead::new(self, pieces);
-        loop {
-            // SAFETY: this thread brings the blocks, and each read is over when `read_origin`
-            // returns.
-            let (offset, mut buffers) = unsafe { read.next(&self.slab) };
-            let count = self.read_origin(source, offset, &mut buffers)?;
-            if !read.came(count) {
-                return Ok(read);
-            }
+fn fetch_past(cache: &Cache, source: &dyn Source, pieces: &[Piece]) -> io::Result<HoleRead> {
+    let mut read = HoleRead::new(cache, pieces);
+    loop {
+        // SAFETY: this thread brings the blocks, and each read is over when `read_origin` returns.
+        let (offset, mut buffers) = unsafe { read.next(&cache.slab) };
+        let count = cache.read_origin(source, offset, &mut buffers)?;
+        if !read.came(count) {
+            return Ok(read);
         }
     }
 }

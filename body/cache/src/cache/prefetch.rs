@@ -28,6 +28,7 @@ use pantler_steward::lists::{Chunk, ListStat};
 use pantler_steward::{Block, HintError, OwnerId};
 
 use super::Cache;
+use super::holes::read_through_holes;
 use crate::frames::{Frames, Missing};
 use crate::pages::Pages;
 use crate::scheduler::{Begun, BlockFetch, ListEntry, Wanted};
@@ -157,7 +158,7 @@ impl Cache {
         drop(frames);
         let mut read = Vec::with_capacity(pieces.len());
         for near in pieces.chunk_by(|one, other| lies_near(&one.missing, &other.missing, run.hole_max)) {
-            read.extend(self.read_through_holes(&*near[0].source, near));
+            read.extend(read_through_holes(self, &*near[0].source, near));
         }
         let mut frames = self.lock();
         self.ended(&mut frames, &run);

@@ -33,21 +33,8 @@ impl Cache {
     /// [`abandon_tiers`](Self::abandon_tiers). One thread for each number below
     /// [`tiers`](Self::tiers).
     pub fn serve_tier(&self, number: usize) {
-        let Some(one) = self.attached.get(number) else { return };
-        loop {
-            let orders = one.take(one.breaker.pause().unwrap_or(IDLE).min(IDLE));
-            let stopping = one.stop.load(Ordering::Acquire);
-            if orders.is_empty() && stopping {
-                return;
-            }
-            if !one.breaker.is_open() && !one.gives_up() {
-                self.carry_out(number, one, orders);
-            } else {
-                self.give_orders_up(number, one, orders);
-                if !stopping && one.breaker.is_open() {
-                    self.try_again(number, one);
-                }
-            }
+        if let Some(one) = self.attached.get(number) {
+            Worker { cache: self, number, one }.run();
         }
     }
 
@@ -112,19 +99,55 @@ impl Cache {
         }
     }
 
-    fn now_us(&self) -> u64 {
-        self.lock().below.as_ref().map_or(0, Below::now_us)
+    /// Tells the steward something of lower tiers, and carries out what it decides.
+    pub(super) fn tell_steward(&self, tell: impl FnOnce(&Below, &mut Steward)) {
+        let mut guard = self.lock();
+        let frames = &mut *guard;
+        if let Some(below) = &frames.below {
+            tell(below, &mut frames.steward);
+        }
+        frames.obey(&self.slab);
+    }
+}
+
+/// The thread of one lower tier.
+struct Worker<'a> {
+    cache: &'a Cache,
+    number: usize,
+    one: &'a Attached,
+}
+
+impl Worker<'_> {
+    fn run(&self) {
+        let one = self.one;
+        loop {
+            let orders = one.take(one.breaker.pause().unwrap_or(IDLE).min(IDLE));
+            let stopping = one.stop.load(Ordering::Acquire);
+            if orders.is_empty() && stopping {
+                return;
+            }
+            if !one.breaker.is_open() && !one.gives_up() {
+                self.carry_out(orders);
+            } else {
+                // A tier that does not work gets nothing.
+                self.forget_orders(&orders);
+                self.release_buffers(&orders);
+                if !stopping && one.breaker.is_open() {
+                    self.try_again();
+                }
+            }
+        }
     }
 
-    fn carry_out(&self, number: usize, one: &Attached, orders: Vec<Order>) {
+    fn carry_out(&self, orders: Vec<Order>) {
         if orders.is_empty() {
             return;
         }
-        let now_us = self.now_us();
+        let now_us = self.cache.lock().below.as_ref().map_or(0, Below::now_us);
         let mut rest = orders.as_slice();
         let mut failed = None;
         while let Some(first) = rest.first() {
-            if one.gives_up() {
+            if self.one.gives_up() {
                 failed = Some(rest);
                 break;
             }
@@ -132,9 +155,9 @@ impl Cache {
             let kind = std::mem::discriminant(first);
             let same = rest.iter().take_while(|order| std::mem::discriminant(*order) == kind).count();
             let (now, later) = rest.split_at(same);
-            if let Err(error) = self.carry_out_alike(number, one, now, now_us) {
-                self.tier_failed(one, &error);
-                one.moved(now.len(), None);
+            if let Err(error) = self.carry_out_alike(now, now_us) {
+                self.cache.tier_failed(self.one, &error);
+                self.one.moved(now.len(), None);
                 // What was to be passed on was passed, or is forgotten already.
                 failed = Some(if matches!(first, Order::Pass { .. }) { later } else { rest });
                 break;
@@ -142,19 +165,13 @@ impl Cache {
             rest = later;
         }
         if let Some(rest) = failed {
-            self.forget_orders(number, one, rest);
+            self.forget_orders(rest);
         }
-        self.release_buffers(one, &orders);
-        self.listen(number, one);
+        self.release_buffers(&orders);
+        self.cache.listen(self.number, self.one);
     }
 
-    fn carry_out_alike(
-        &self,
-        number: usize,
-        one: &Attached,
-        orders: &[Order],
-        now_us: u64,
-    ) -> Result<(), pantler_tier::TierError> {
+    fn carry_out_alike(&self, orders: &[Order], now_us: u64) -> Result<(), pantler_tier::TierError> {
         let age = |accessed_us: u64| Duration::from_micros(now_us.saturating_sub(accessed_us));
         let mut given = Vec::new();
         let mut removed = Vec::new();
@@ -164,7 +181,7 @@ impl Cache {
                 Order::Buffer { key, buffer, length, why, accessed_us } => {
                     // SAFETY: the order is a user of the buffer until `release_buffers`, so no
                     // thread writes to it (M1).
-                    let bytes = unsafe { self.slab.bytes(*buffer, 1, 0..*length as usize) };
+                    let bytes = unsafe { self.cache.slab.bytes(*buffer, 1, 0..*length as usize) };
                     given.push(Given { key: *key, bytes, why: *why, age: age(*accessed_us) });
                 }
                 Order::Bytes { key, bytes, accessed_us } => {
@@ -176,28 +193,23 @@ impl Cache {
         }
         if !given.is_empty() {
             let start = Instant::now();
-            one.tier.put(&given)?;
-            one.moved(given.len(), Some(start.elapsed()));
+            self.one.tier.put(&given)?;
+            self.one.moved(given.len(), Some(start.elapsed()));
             let demoted = given.iter().filter(|one| one.why == Put::Demote).count();
-            one.count(|counts| {
+            self.one.count(|counts| {
                 counts.demotions += demoted as u64;
                 counts.placements += (given.len() - demoted) as u64;
                 counts.written_bytes += given.iter().map(|one| one.bytes.len() as u64).sum::<u64>();
             });
         }
         if !removed.is_empty() {
-            one.tier.remove(&removed)?;
+            self.one.tier.remove(&removed)?;
         }
-        self.pass_down(number, one, &passed)
+        self.pass_down(&passed)
     }
 
     /// Rule U3 between two lower tiers: the bytes go by way of here.
-    fn pass_down(
-        &self,
-        number: usize,
-        one: &Attached,
-        passed: &[(Key, u64)],
-    ) -> Result<(), pantler_tier::TierError> {
+    fn pass_down(&self, passed: &[(Key, u64)]) -> Result<(), pantler_tier::TierError> {
         if passed.is_empty() {
             return Ok(());
         }
@@ -205,16 +217,16 @@ impl Cache {
             passed.iter().map(|(key, _)| Wanted { key: *key, how: Retrieve::Take }).collect();
         let mut found: Vec<Option<Vec<u8>>> = vec![None; passed.len()];
         let start = Instant::now();
-        let result = one.tier.retrieve(&wanted, &mut |at, bytes| {
+        let result = self.one.tier.retrieve(&wanted, &mut |at, bytes| {
             if let Some(found) = found.get_mut(at) {
                 *found = Some(bytes.to_vec());
             }
         });
         if result.is_ok() {
             // What was not there took no time by the byte.
-            one.moved(found.iter().flatten().count(), Some(start.elapsed()));
+            self.one.moved(found.iter().flatten().count(), Some(start.elapsed()));
         }
-        let below = self.attached.get(number + 1);
+        let below = self.cache.attached.get(self.number + 1);
         let mut lost = Vec::new();
         for ((key, accessed_us), bytes) in passed.iter().zip(found) {
             let order = bytes.map(|bytes| Order::Bytes { key: *key, bytes, accessed_us: *accessed_us });
@@ -232,17 +244,11 @@ impl Cache {
         if let Some(below) = below {
             below.release();
         }
-        self.forget_keys(number + 1, &lost);
+        self.forget_keys(self.number + 1, &lost);
         result
     }
 
-    /// A tier that does not work gets nothing.
-    fn give_orders_up(&self, number: usize, one: &Attached, orders: Vec<Order>) {
-        self.forget_orders(number, one, &orders);
-        self.release_buffers(one, &orders);
-    }
-
-    fn forget_orders(&self, number: usize, one: &Attached, orders: &[Order]) {
+    fn forget_orders(&self, orders: &[Order]) {
         let keys: Vec<Key> = orders
             .iter()
             .filter_map(|order| match order {
@@ -254,57 +260,47 @@ impl Cache {
             .iter()
             .filter_map(|order| if let Order::Pass { key, .. } = order { Some(*key) } else { None })
             .collect();
-        one.count(|counts| counts.dropped += keys.len() as u64);
-        self.forget_keys(number, &keys);
-        self.forget_keys(number + 1, &passed);
+        self.one.count(|counts| counts.dropped += keys.len() as u64);
+        self.forget_keys(self.number, &keys);
+        self.forget_keys(self.number + 1, &passed);
     }
 
     fn forget_keys(&self, number: usize, keys: &[Key]) {
         if keys.is_empty() {
             return;
         }
-        self.tell_steward(|_, steward| {
+        self.cache.tell_steward(|_, steward| {
             keys.iter().for_each(|key| steward.left((*key).into(), Some(tier_of(number))));
         });
     }
 
-    /// Tells the steward something of lower tiers, and carries out what it decides.
-    pub(super) fn tell_steward(&self, tell: impl FnOnce(&Below, &mut Steward)) {
-        let mut guard = self.lock();
-        let frames = &mut *guard;
-        if let Some(below) = &frames.below {
-            tell(below, &mut frames.steward);
-        }
-        frames.obey(&self.slab);
-    }
-
-    fn release_buffers(&self, one: &Attached, orders: &[Order]) {
-        one.done(orders);
+    fn release_buffers(&self, orders: &[Order]) {
+        self.one.done(orders);
         for order in orders {
             if let Order::Buffer { buffer, .. } = order {
-                self.slab.leave(*buffer);
+                self.cache.slab.leave(*buffer);
             }
         }
     }
 
-    fn try_again(&self, number: usize, one: &Attached) {
-        if one.breaker.pause().is_some_and(|pause| !pause.is_zero()) {
+    fn try_again(&self) {
+        if self.one.breaker.pause().is_some_and(|pause| !pause.is_zero()) {
             return;
         }
-        match one.tier.heal() {
+        match self.one.tier.heal() {
             Ok(()) => {
                 // Before it is asked for more.
-                let held = one.tier.held();
-                self.tell_steward(|below, steward| below.came(steward, number, &held));
+                let held = self.one.tier.held();
+                self.cache.tell_steward(|below, steward| below.came(steward, self.number, &held));
                 // No reference releases what follows from that.
-                one.release();
-                one.breaker.heal();
-                tracing::info!(tier = one.tier.name(), "works again");
-                self.listen(number, one);
+                self.one.release();
+                self.one.breaker.heal();
+                tracing::info!(tier = self.one.tier.name(), "works again");
+                self.cache.listen(self.number, self.one);
             }
             Err(error) => {
                 tracing::debug!(%error, "still does not work");
-                one.breaker.failed_again();
+                self.one.breaker.failed_again();
             }
         }
     }
