@@ -205,7 +205,7 @@ impl MountBody {
                 ahead_used: stat.traffic.ahead_used,
                 misses: stat.traffic.misses,
                 read_bytes: stat.traffic.read_bytes,
-                blocks: u64::from(stat.blocks),
+                blocks: stat.blocks,
                 ..Counters::default()
             },
         };
@@ -279,7 +279,7 @@ impl Body for MountBody {
         let (files, files_left_out) = self.file_stats(speaker);
         Ok(BodyStat {
             body: self.describe(),
-            totals: Counters { read_bytes: traffic.fetched_bytes, ..Counters::from(totals) },
+            totals: Counters { read_bytes: traffic.fetched_bytes, ..totals },
             prefetching: Some(prefetching),
             owners: self.owner_stats(),
             owners_left_out: 0,

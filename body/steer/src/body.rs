@@ -87,7 +87,7 @@ impl SteerBody {
         // Without a count of the device for these programs alone: what came into the page cache.
         let counted = self.0.group.device_read_bytes().filter(|_| self.0.attached().is_empty());
         let read_bytes = counted.unwrap_or(counters.brought_in * BLOCK_BYTES);
-        let mut totals = Counters::from(engine.steward().totals());
+        let mut totals = engine.steward().totals();
         // Readahead by the kernel that the steward was told of too late is known here alone.
         totals.references = counters.references;
         let read = counters.brought_in.min(counters.references);
@@ -299,7 +299,7 @@ fn file_stats(steering: &Steering) -> (Vec<FileStat>, u64) {
                 ahead_used,
                 misses: read - ahead_used,
                 read_bytes: file.brought_in * BLOCK_BYTES,
-                blocks: u64::from(file.blocks),
+                blocks: file.blocks,
                 ..Counters::default()
             },
         }

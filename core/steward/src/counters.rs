@@ -3,8 +3,10 @@
 //! Each reference is one of three: a hit, the first use of a block that was prefetched, or a miss.
 //! A block that was prefetched had to be read like one that was missed, so its first use is no hit.
 
-/// What happened to an owner, or to all.
+/// What happened to an owner, or to all. Bodies count files in them, too: what is counted by owner
+/// only stays 0 there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Counters {
     /// References to blocks.
     pub references: u64,
@@ -28,6 +30,18 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Hits per reference; 0 when nothing was referenced.
+    ///
+    /// ```
+    /// use pantler_steward::Counters;
+    /// let counters =
+    ///     Counters { references: 4, hits: 2, ahead_used: 1, misses: 1, ..Counters::default() };
+    /// assert_eq!(counters.hit_ratio(), 0.5);
+    /// ```
+    pub fn hit_ratio(&self) -> f64 {
+        if self.references == 0 { 0.0 } else { self.hits as f64 / self.references as f64 }
+    }
+
     pub(crate) fn add(&mut self, other: &Self) {
         self.references += other.references;
         self.hits += other.hits;

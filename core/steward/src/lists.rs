@@ -71,6 +71,7 @@ impl Default for Prefetching {
 
 /// What became of blocks that were prefetched, for lists or by lookahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Prefetched {
     /// Blocks that were asked for.
     pub prefetched: u64,

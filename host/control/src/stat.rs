@@ -10,48 +10,12 @@ use crate::{BodyInfo, PolicyName};
 
 mod steward;
 
+pub use pantler_steward::Counters;
+pub use pantler_steward::lists::Prefetched;
 pub use steward::{FileStory, KnownOwner};
 
 /// Files of a body that are told of one by one.
 pub const FILES_SHOWN: usize = 100;
-
-/// Counters since the start of what they count.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counters {
-    /// References to blocks.
-    pub references: u64,
-    /// References to a block that an earlier reference brought in or used.
-    pub hits: u64,
-    /// First references to blocks that were prefetched: those were read like what is missed.
-    #[serde(default)]
-    pub ahead_used: u64,
-    /// References that brought a block in.
-    pub misses: u64,
-    /// Bytes read from the device or the origin.
-    pub read_bytes: u64,
-    /// Times a manager named another victim than the candidate.
-    pub overrules: u64,
-    /// Times a placeholder showed that an overrule was wrong.
-    pub mistakes: u64,
-    /// Times control was taken away.
-    pub revocations: u64,
-    /// Blocks cached now.
-    pub blocks: u64,
-}
-
-impl Counters {
-    /// Hits per reference; 0 when nothing was referenced.
-    ///
-    /// ```
-    /// use pantler_control::Counters;
-    /// let counters =
-    ///     Counters { references: 4, hits: 2, ahead_used: 1, misses: 1, ..Counters::default() };
-    /// assert_eq!(counters.hit_ratio(), 0.5);
-    /// ```
-    pub fn hit_ratio(&self) -> f64 {
-        if self.references == 0 { 0.0 } else { self.hits as f64 / self.references as f64 }
-    }
-}
 
 /// One priority of one owner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,22 +92,6 @@ pub struct PrefetchStat {
     pub lists: Prefetched,
     /// By lookahead.
     pub lookahead: Prefetched,
-}
-
-/// The five counters that matter, and failures. Blocks that are neither used nor wasted are still
-/// cached.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Prefetched {
-    /// Blocks that were asked for.
-    pub prefetched: u64,
-    /// Those that were referenced afterwards, late ones included.
-    pub used: u64,
-    /// Those that were referenced before they had arrived.
-    pub used_late: u64,
-    /// Those that left before a reference.
-    pub wasted: u64,
-    /// Those that could not be read; lookahead counts them as wasted.
-    pub failed: u64,
 }
 
 /// A lower tier of a mount.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pantler_steward::{Block, Decision, FileId, OwnerId, Rule, Steward};
 
-use super::{Counters, DecisionLine, OwnerStat, PrefetchStat, Prefetched, PriorityStat};
+use super::{DecisionLine, OwnerStat, PrefetchStat, PriorityStat};
 
 /// What a body knows of an owner.
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ impl OwnerStat {
                 live,
                 control: stat.in_control && !stat.revoked,
                 revoked: stat.revoked,
-                counters: stat.counters.into(),
+                counters: stat.counters,
                 priorities: priorities.collect(),
             })
         };
@@ -88,27 +88,7 @@ impl FileStory {
 impl PrefetchStat {
     /// What a steward counted.
     pub fn new(steward: &Steward) -> Self {
-        let told = |counts| {
-            let pantler_steward::lists::Prefetched { prefetched, used, used_late, wasted, failed } = counts;
-            Prefetched { prefetched, used, used_late, wasted, failed }
-        };
-        Self { lists: told(steward.prefetched()), lookahead: told(steward.looked()) }
-    }
-}
-
-impl From<pantler_steward::Counters> for Counters {
-    fn from(counters: pantler_steward::Counters) -> Self {
-        Self {
-            references: counters.references,
-            hits: counters.hits,
-            ahead_used: counters.ahead_used,
-            misses: counters.misses,
-            read_bytes: counters.read_bytes,
-            overrules: counters.overrules,
-            mistakes: counters.mistakes,
-            revocations: counters.revocations,
-            blocks: u64::from(counters.blocks),
-        }
+        Self { lists: steward.prefetched(), lookahead: steward.looked() }
     }
 }
 
