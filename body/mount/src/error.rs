@@ -7,6 +7,7 @@ use std::path::PathBuf;
 /// A mount that cannot be made or ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages say what fields are")]
 pub enum MountError {
     /// The origin cannot be used.
     #[error(transparent)]
@@ -25,24 +26,11 @@ pub enum MountError {
     Device(io::Error),
     /// The mount point cannot be used, or the kernel refused the mount.
     #[error("mount point {}: {error}", path.display())]
-    Mount {
-        /// The mount point as given.
-        path: PathBuf,
-        /// The system's answer.
-        error: io::Error,
-    },
+    Mount { path: PathBuf, error: io::Error },
     /// It was unmounted, because a request broke off.
     #[error("mount {}: a request panicked, see the log", path.display())]
-    Broken {
-        /// The mount point.
-        path: PathBuf,
-    },
+    Broken { path: PathBuf },
     /// The mount could not be ended.
     #[error("unmounting {}: {error}", path.display())]
-    Unmount {
-        /// The mount point.
-        path: PathBuf,
-        /// The system's answer.
-        error: io::Error,
-    },
+    Unmount { path: PathBuf, error: io::Error },
 }

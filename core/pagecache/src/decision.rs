@@ -25,59 +25,25 @@ pub enum Rule {
 
 /// What shall happen. Each is answered with [`Engine::answer`](crate::Engine::answer).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "fields are named for what they are")]
 pub enum Decision {
     /// Drop these blocks from the page cache. Answer: [`Answer::Cached`], the blocks that stayed.
-    Drop {
-        /// Which.
-        span: Span,
-        /// Why.
-        rule: Rule,
-    },
+    Drop { span: Span, rule: Rule },
     /// Start to read these blocks. Answer: [`Answer::Done`] once the reads are queued.
-    ReadAhead {
-        /// Which.
-        span: Span,
-        /// Why.
-        rule: Rule,
-    },
+    ReadAhead { span: Span, rule: Rule },
     /// Count the cached blocks. Answer: [`Answer::Cached`]. For [`Rule::Audit`] a file that is not
     /// open stays closed.
-    Ask {
-        /// Of which.
-        span: Span,
-        /// Why.
-        rule: Rule,
-    },
+    Ask { span: Span, rule: Rule },
     /// Whether the last of these blocks can be read without waiting. Answer: [`Answer::Done`] when
     /// it can, [`Answer::NotYet`] when it cannot.
-    Await {
-        /// Which.
-        span: Span,
-    },
+    Await { span: Span },
     /// Find the file among those that a thread has open. Answer: [`Answer::Found`].
-    Find {
-        /// The file.
-        file: u32,
-        /// The thread.
-        thread: u32,
-        /// The owner of the thread.
-        owner: OwnerId,
-    },
+    Find { file: u32, thread: u32, owner: OwnerId },
     /// Switch the kernel's readahead off where a thread has the file open. Answer:
     /// [`Answer::Done`].
-    TakeOver {
-        /// The file.
-        file: u32,
-        /// The thread.
-        thread: u32,
-    },
+    TakeOver { file: u32, thread: u32 },
     /// Tell an owner. Answer: [`Answer::Done`].
-    Tell {
-        /// Which owner.
-        owner: OwnerId,
-        /// What.
-        notice: Notice,
-    },
+    Tell { owner: OwnerId, notice: Notice },
 }
 
 /// What became of a decision.

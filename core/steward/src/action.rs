@@ -31,15 +31,13 @@ pub enum Why {
 /// What the body shall do. Polled after every event until there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "fields are named for what they are")]
 pub enum Action {
     /// Read `block` into `frame`, then say [`fetched`](crate::Steward::fetched) or
     /// [`failed`](crate::Steward::failed).
     Fetch {
-        /// What to read.
         block: Block,
-        /// Where it goes.
         frame: Frame,
-        /// The reason.
         why: Why,
         /// The lower tier where it is believed to be. `None`: it has to come from the origin.
         from: Option<Tier>,
@@ -47,9 +45,7 @@ pub enum Action {
     /// Give up `block`. `frame` is free from here on, and may carry another block in a later action
     /// already.
     Drop {
-        /// What leaves.
         block: Block,
-        /// Where it was.
         frame: Frame,
         /// Where its bytes go: they are to be put there before the frame is used again. `None`:
         /// nowhere. A body that cannot says [`left`](crate::Steward::left).
@@ -57,36 +53,19 @@ pub enum Action {
     },
     /// Put a copy of the bytes of `frame` into a lower tier: the block is kept there, and only
     /// passes here (U2). A body that cannot says [`left`](crate::Steward::left).
-    Put {
-        /// Where the bytes are.
-        frame: Frame,
-        /// Where they go.
-        to: Kept,
-    },
+    Put { frame: Frame, to: Kept },
     /// Pass a block from this lower tier to the next one (U3). A body that cannot says
     /// [`left`](crate::Steward::left).
     Pass {
-        /// Which block.
         label: Label,
-        /// The tier that it leaves.
         from: Tier,
         /// When it was referenced last, in microseconds.
         accessed_us: u64,
     },
     /// Remove a block from this lower tier.
-    Remove {
-        /// Which block.
-        label: Label,
-        /// The tier that it leaves.
-        from: Tier,
-    },
+    Remove { label: Label, from: Tier },
     /// Tell an owner.
-    Notice {
-        /// The owner that is told.
-        owner: OwnerId,
-        /// What.
-        notice: Notice,
-    },
+    Notice { owner: OwnerId, notice: Notice },
 }
 
 /// A block that is kept in a lower tier.

@@ -9,33 +9,24 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "fields are named for what they are")]
 pub enum ControlError {
     /// A value makes no sense; the text names the value and what is allowed.
     #[error("{reason}")]
-    Invalid {
-        /// One line: the value, and what is allowed.
-        reason: String,
-    },
+    Invalid { reason: String },
     /// The speaker may not do this; the text says which users may.
     #[error("not permitted: {reason}")]
-    Denied {
-        /// One line: what was refused, and which users may do it.
-        reason: String,
-    },
+    Denied { reason: String },
     /// A privilege or kernel feature is missing on this machine.
     #[error("{what} is missing: {remedy}")]
     Missing {
-        /// The privilege or feature.
         what: String,
         /// What to do about it.
         remedy: String,
     },
     /// There is no such owner, run, mount or file.
     #[error("{what} not found")]
-    NotFound {
-        /// What was looked for.
-        what: String,
-    },
+    NotFound { what: String },
     /// A bound on state was reached (C6); nothing changed.
     #[error("bound reached: {bound}")]
     Bound {
@@ -44,16 +35,10 @@ pub enum ControlError {
     },
     /// This body cannot do that at all.
     #[error("{what} is not supported here")]
-    Unsupported {
-        /// The operation.
-        what: String,
-    },
+    Unsupported { what: String },
     /// An operating system call failed, or the other side of the socket broke the protocol.
     #[error("{reason}")]
-    Failed {
-        /// One line, with the system's own words.
-        reason: String,
-    },
+    Failed { reason: String },
 }
 
 impl ControlError {

@@ -23,26 +23,16 @@ pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case")]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "fields are named for what they are")]
 pub enum Request {
     /// Which bodies does this host have?
     List,
     /// A hint for an owner on the body called `on`. A hint about a file comes with its descriptor.
-    Hint {
-        /// Name of the body.
-        on: String,
-        /// The owner of the blocks.
-        owner: OwnerSelector,
-        /// The hint.
-        hint: Hint,
-    },
+    Hint { on: String, owner: OwnerSelector, hint: Hint },
     /// Counters of the body called `on`.
-    Stat {
-        /// Name of the body.
-        on: String,
-    },
+    Stat { on: String },
     /// The story of a file, which comes as a descriptor.
     Explain {
-        /// Name of the body.
         on: String,
         /// The file, as the speaker named it.
         #[serde(serialize_with = "crate::text::path")]
@@ -55,15 +45,9 @@ pub enum Request {
         run: RunSpec,
     },
     /// Host a new body. What is launched, and with which options, is between command and host.
-    Launch {
-        /// What to launch.
-        launch: serde_json::Value,
-    },
+    Launch { launch: serde_json::Value },
     /// End the body called `on`.
-    Stop {
-        /// Name of the body.
-        on: String,
-    },
+    Stop { on: String },
 }
 
 /// What a host answers.

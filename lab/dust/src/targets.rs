@@ -53,21 +53,14 @@ pub trait Target {
 /// Why a target could not be asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages say what fields are")]
 pub enum TargetError {
     /// A policy that needs to know the future cannot be asked.
     #[error("{policy} must know the future, so it is no target")]
-    Offline {
-        /// Its name.
-        policy: String,
-    },
+    Offline { policy: String },
     /// Something that is needed is missing.
     #[error("{what}: {remedy}")]
-    Missing {
-        /// What is missing.
-        what: String,
-        /// What to do about it.
-        remedy: &'static str,
-    },
+    Missing { what: String, remedy: &'static str },
     /// The answer is not wanted any more.
     #[error("stopped")]
     Stopped {
@@ -76,18 +69,10 @@ pub enum TargetError {
     },
     /// Nothing tells a hit from a miss.
     #[error("no cache can be seen: {what}")]
-    Unseen {
-        /// What was measured.
-        what: String,
-    },
+    Unseen { what: String },
     /// The operating system refuses.
     #[error("{what}: {source}")]
-    Io {
-        /// What was tried.
-        what: String,
-        /// Why it failed.
-        source: std::io::Error,
-    },
+    Io { what: String, source: std::io::Error },
 }
 
 /// Knowledge of a target before it is asked, by its name.

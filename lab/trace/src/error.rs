@@ -50,97 +50,51 @@ impl Bad {
 /// Why a trace could not be read, prepared or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages say what fields are")]
 pub enum TraceError {
     /// The operating system refused; the text says what was tried.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
         /// What was tried: `open`, `read`, `write`.
         action: &'static str,
-        /// The file.
         path: PathBuf,
-        /// What the system said.
         source: io::Error,
     },
     /// Compressed data cannot be decompressed to its end.
     #[error("{}: cannot decompress as {compression} after at least {byte} bytes of content: {source}; the file is damaged or cut, so fetch or compress it again", path.display())]
     Damaged {
-        /// The file.
         path: PathBuf,
-        /// How it is compressed.
         compression: &'static str,
         /// Bytes of content that came out before; some decompressors keep the last of them back.
         byte: u64,
-        /// What the decompressor said.
         source: io::Error,
     },
     /// A compressed file holds so much that it looks like a trap.
     #[error("{}: expands more than {times} times: decompress it to a file first if that is meant", path.display())]
-    Expansion {
-        /// The file.
-        path: PathBuf,
-        /// The bound that was passed.
-        times: u64,
-    },
+    Expansion { path: PathBuf, times: u64 },
     /// A line, or a record of a binary format, that makes no sense.
     #[error("{}: {place}: {bad}", path.display())]
     Bad {
-        /// The file.
         path: PathBuf,
         /// Which line, or where the record starts.
         place: Position,
-        /// What is wrong with it.
         bad: Bad,
     },
     /// The first bytes are plainly something else than what was named.
     #[error("{}: byte 0: {value:?}: expected {format}, and this is {found}: {remedy}", path.display())]
-    Mismatch {
-        /// The file.
-        path: PathBuf,
-        /// How it begins.
-        value: String,
-        /// What was named.
-        format: &'static str,
-        /// What it looks like.
-        found: String,
-        /// What to do about it.
-        remedy: String,
-    },
+    Mismatch { path: PathBuf, value: String, format: &'static str, found: String, remedy: String },
     /// There is not a single request.
     #[error("{}: no request in it as {format}: --format names another", path.display())]
-    Empty {
-        /// The file.
-        path: PathBuf,
-        /// As what it was read.
-        format: &'static str,
-    },
+    Empty { path: PathBuf, format: &'static str },
     /// No format fits.
     #[error("{}: {problem}: {remedy}", path.display())]
-    Unknown {
-        /// The file.
-        path: PathBuf,
-        /// What was found.
-        problem: String,
-        /// What to do about it.
-        remedy: String,
-    },
+    Unknown { path: PathBuf, problem: String, remedy: String },
     /// An option or a part of a specification makes no sense.
     #[error("{name} {value:?}: expected {remedy}")]
-    Option {
-        /// The option, or the part.
-        name: &'static str,
-        /// What was given.
-        value: String,
-        /// What is allowed.
-        remedy: String,
-    },
+    Option { name: &'static str, value: String, remedy: String },
     /// More references than a prepared trace can hold.
     #[error("more than {bound} references: {remedy}")]
-    TooLong {
-        /// The bound that was passed.
-        bound: u64,
-        /// What to do about it.
-        remedy: &'static str,
-    },
+    TooLong { bound: u64, remedy: &'static str },
 }
 
 impl TraceError {

@@ -122,38 +122,20 @@ pub struct Retrieval {
 
 /// What follows a reference, beside its retrieval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "fields are named for what they are")]
 pub enum Step {
     /// The block goes from this tier to the next.
-    Demote {
-        /// Which block.
-        block: Handle,
-        /// The tier that it leaves.
-        from: Tier,
-    },
+    Demote { block: Handle, from: Tier },
     /// The block leaves the last tier, or a tier that passes nothing down.
-    Drop {
-        /// Which block.
-        block: Handle,
-        /// The tier that it leaves.
-        from: Tier,
-    },
+    Drop { block: Handle, from: Tier },
     /// The block, which passes through tier 1, is put into this tier from there.
     Place {
-        /// Which block.
         block: Handle,
         /// Where it is kept from now on.
         into: Tier,
     },
     /// A shared tier told a client what became of a block of its (rule U5). Travels with an answer.
-    Notice {
-        /// The client that is told.
-        client: Client,
-        /// Which block.
-        block: Handle,
-    },
+    Notice { client: Client, block: Handle },
     /// The stack of a client no longer knows the block: its handle may be used for another one.
-    Forget {
-        /// Which block.
-        block: Handle,
-    },
+    Forget { block: Handle },
 }

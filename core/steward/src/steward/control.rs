@@ -16,6 +16,7 @@ use crate::{Access, Action, Block, FileId, OwnerId};
 /// Why a call was refused. Nothing changed. With the bound, where one was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages say what fields are")]
 pub enum HintError {
     /// More owners than [`Limits::owners`](crate::Limits::owners) or
     /// [`Limits::managers`](crate::Limits::managers).
@@ -35,28 +36,13 @@ pub enum HintError {
     TooManyLists(u32),
     /// A range of bytes that begins or ends before its file.
     #[error("bytes {start} to {end} begin or end before the file does")]
-    NegativeRange {
-        /// The first byte.
-        start: i64,
-        /// The byte after the last.
-        end: i64,
-    },
+    NegativeRange { start: i64, end: i64 },
     /// A range of bytes without a byte.
     #[error("bytes {start} to {end} are no range")]
-    EmptyBytes {
-        /// The first byte.
-        start: i64,
-        /// The byte after the last.
-        end: i64,
-    },
+    EmptyBytes { start: i64, end: i64 },
     /// The last block of a range comes before its first.
     #[error("blocks {first} to {last} are no range")]
-    EmptyRange {
-        /// The first block.
-        first: u64,
-        /// The last block.
-        last: u64,
-    },
+    EmptyRange { first: u64, last: u64 },
 }
 
 impl Steward {

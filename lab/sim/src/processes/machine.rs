@@ -86,24 +86,17 @@ impl MachineOptions {
 /// Why there is no outcome.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages say what fields are")]
 pub enum MachineError {
     /// The steward cannot be so.
     #[error(transparent)]
     Options(#[from] OptionsError),
     /// The steward refused a hint.
     #[error("a hint of {process}: {cause}")]
-    Hint {
-        /// Its process.
-        process: String,
-        /// Why.
-        cause: HintError,
-    },
+    Hint { process: String, cause: HintError },
     /// More processes want a frame at once than there are frames.
     #[error("{frames} frames are too few: every process needs one, and so does each read on its way")]
-    Frames {
-        /// How many there are.
-        frames: u32,
-    },
+    Frames { frames: u32 },
     /// Stopped from outside.
     #[error(transparent)]
     Stopped(#[from] Stopped),
