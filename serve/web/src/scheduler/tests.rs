@@ -20,68 +20,6 @@ fn wish(file: u64) -> Wish {
     Wish { file: version(file), start: 0, end: 4096 }
 }
 
-fn wait(arrival: Arrival) -> Ticket {
-    match arrival {
-        Arrival::Wait(ticket) => ticket,
-        other => panic!("expected to wait, got {other:?}"),
-    }
-}
-
-fn read(work: Option<Work>) -> (GroupId, Wish) {
-    match work {
-        Some(Work::Read { id, wish, .. }) => (id, wish),
-        other => panic!("expected a read, got {other:?}"),
-    }
-}
-
-#[test]
-fn what_is_cached_goes_first_and_what_was_not_there_goes_by_its_age() {
-    let mut scheduler = Scheduler::new(options(false));
-    let cold = wait(scheduler.arrive(ms(1), wish(1), false));
-    assert_eq!(scheduler.arrive(ms(0), wish(2), true), Arrival::Turn);
-    let missed = scheduler.missed(ms(0), wish(2));
-    let (first, what) = read(scheduler.next());
-    assert_eq!(what, wish(2), "it came before the other");
-    let (second, _) = read(scheduler.next());
-    wait(scheduler.arrive(ms(2), wish(3), false));
-    assert_eq!(scheduler.next(), None, "Q2: two reads at a time");
-    assert_eq!(scheduler.done(first), [missed]);
-    assert_eq!(scheduler.done(second), [cold]);
-    scheduler.validate();
-}
-
-#[test]
-fn misses_of_one_piece_are_read_once() {
-    let mut scheduler = Scheduler::new(options(false));
-    let tickets: Vec<Ticket> = (0..5).map(|at| wait(scheduler.arrive(ms(at), wish(7), false))).collect();
-    let (id, _) = read(scheduler.next());
-    let late = wait(scheduler.arrive(ms(6), wish(7), false));
-    assert_eq!(scheduler.next(), None, "it is being read");
-    let outside = wait(scheduler.arrive(ms(6), Wish { end: 8192, ..wish(7) }, false));
-    let (other, what) = read(scheduler.next());
-    assert_eq!(what.end, 8192, "more than is being read needs a read of its own");
-    assert_eq!(scheduler.done(id), [&tickets[..], &[late]].concat());
-    assert_eq!(scheduler.done(other), [outside]);
-    scheduler.validate();
-}
-
-#[test]
-fn in_order_the_head_holds_up_the_line() {
-    let mut scheduler = Scheduler::new(options(true));
-    assert_eq!(scheduler.arrive(ms(0), wish(1), true), Arrival::Turn);
-    assert_eq!(scheduler.arrive(ms(1), wish(2), true), Arrival::Turn);
-    let third = wait(scheduler.arrive(ms(2), wish(3), true));
-    scheduler.missed(ms(0), wish(1));
-    let (id, _) = read(scheduler.next());
-    assert_eq!(scheduler.next(), None, "both turns are taken");
-    scheduler.leave();
-    assert_eq!(scheduler.next(), Some(Work::Turn(third)));
-    scheduler.done(id);
-    scheduler.leave();
-    scheduler.validate();
-    assert_eq!(scheduler.arrive(ms(9), wish(4), false), Arrival::Turn, "nobody is left");
-}
-
 /// The rules, said once more with lists that are searched from end to end.
 #[derive(Debug)]
 struct Twin {
