@@ -16,11 +16,6 @@ use crate::named::named;
 use crate::output;
 use crate::values::{address, orders};
 
-/// What a head may be limited to: hyper takes no less, and a megabyte for each client is more than
-/// enough.
-const HEAD_BYTES_MIN: u64 = 8 << 10;
-const HEAD_BYTES_MAX: u64 = 1 << 20;
-
 /// Serve static files, what is cached first.
 ///
 /// HTTP/1.1, with ranges and conditions; TLS, HTTP/2, compression and a log of requests are
@@ -59,9 +54,6 @@ pub struct Web {
     /// Most connections at a time
     #[arg(long, value_name = "COUNT", default_value_t = Limits::default().connections, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_connections: u32,
-    /// Largest head of a request, from 8K to 1M
-    #[arg(long, value_name = "SIZE", default_value = "32K")]
-    pub max_head: Size,
     /// How long a client may take for its next request, or take no byte of its answer
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
     pub idle_time: Duration,
@@ -87,7 +79,10 @@ struct Started<'a> {
 
 /// Serves until told to end.
 pub fn web(words: &Web) -> Result<()> {
-    agree(words).map_err(Usage)?;
+    if words.metrics == Some(words.listen) && words.listen.port() != 0 {
+        let text = format!("--metrics {} is where files are served: give it another port", words.listen);
+        return Err(Usage(text).into());
+    }
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot catch signals")?;
     let options = options(words);
     options.hold_little();
@@ -115,17 +110,6 @@ pub fn web(words: &Web) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what cannot be, and says what to do.
-fn agree(words: &Web) -> Result<(), String> {
-    if words.metrics == Some(words.listen) && words.listen.port() != 0 {
-        return Err(format!("--metrics {} is where files are served: give it another port", words.listen));
-    }
-    if !(HEAD_BYTES_MIN..=HEAD_BYTES_MAX).contains(&words.max_head.bytes()) {
-        return Err(format!("--max-head {}: give a size from 8K to 1M", words.max_head));
-    }
-    Ok(())
-}
-
 fn options(words: &Web) -> Options {
     let mut options = Options::new(&words.root, words.listen);
     options.metrics = words.metrics;
@@ -137,7 +121,6 @@ fn options(words: &Web) -> Options {
     options.hidden = words.hidden;
     options.limits = Limits {
         connections: words.max_connections,
-        head_bytes: words.max_head.bytes() as u32,
         idle_time: words.idle_time,
         open_time: words.open_time,
         stop_time: words.stop_time,

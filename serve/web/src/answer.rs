@@ -20,7 +20,7 @@ use crate::desk::Desk;
 use crate::feed::{CHANGED, Feed};
 use crate::opened::Opened;
 use crate::opener::{Asker, Opener};
-use crate::options::{Limits, Options};
+use crate::options::Options;
 use crate::path::{self, Names, Refusal};
 use crate::pulse::Pulse;
 use crate::range::{self, Asked};
@@ -118,7 +118,7 @@ impl Site {
     }
 
     async fn draft(&self, pulse: &Arc<Pulse>, asker: Asker<'_>, request: &Request<Incoming>) -> Draft {
-        if let Some(refused) = refuse(request, &self.options.limits) {
+        if let Some(refused) = refuse(request) {
             return refused;
         }
         let target = request.uri();
@@ -250,10 +250,13 @@ impl Site {
     }
 }
 
+/// Most bytes of the target in the first line of a request.
+const TARGET_BYTES_MAX: usize = 8 << 10;
+
 /// Refusals that need no look at the path.
-fn refuse(request: &Request<Incoming>, limits: &Limits) -> Option<Draft> {
+fn refuse(request: &Request<Incoming>) -> Option<Draft> {
     let target = request.uri();
-    if target.path().len() + target.query().map_or(0, str::len) > limits.target_bytes as usize {
+    if target.path().len() + target.query().map_or(0, str::len) > TARGET_BYTES_MAX {
         return Some(Draft::plain(StatusCode::URI_TOO_LONG));
     }
     // A request over HTTP/1.1 names its host exactly once (RFC 9112, section 3.2).

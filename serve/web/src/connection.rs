@@ -14,20 +14,22 @@ use tokio::sync::watch;
 
 use crate::answer::Site;
 use crate::body::AnswerBody;
-use crate::options::Limits;
 use crate::pulse::{Pulse, Verdict};
 use crate::stream::Stream;
 
+/// Most bytes of the head of a request.
+const HEAD_BYTES_MAX: usize = 32 << 10;
+
 /// How connections are spoken to: shared by all of them. While as many bytes as a head may have
 /// wait to be sent on a connection, it gets no further piece of its answer.
-pub fn builder(limits: &Limits) -> Builder {
+pub fn builder() -> Builder {
     let mut builder = Builder::new();
     // A head has at most hyper's 100 fields: to say so costs an allocation for each request.
     builder
         .timer(TokioTimer::new())
         // The watchdog looks after slow heads, too.
         .header_read_timeout(None)
-        .max_buf_size(limits.head_bytes.max(8192) as usize)
+        .max_buf_size(HEAD_BYTES_MAX)
         .half_close(true);
     builder
 }

@@ -30,10 +30,6 @@ fn expected(_: &str) -> String {
 pub struct Limits {
     /// Connections at a time; further ones wait in the kernel's queue.
     pub connections: u32,
-    /// Bytes of the head of a request.
-    pub head_bytes: u32,
-    /// Bytes of the target in the first line.
-    pub target_bytes: u32,
     /// How long a client may take for its next request, to the end of its head, or take no byte of
     /// its answer.
     pub idle_time: Duration,
@@ -47,8 +43,6 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 16_384,
-            head_bytes: 32 << 10,
-            target_bytes: 8 << 10,
             idle_time: Duration::from_secs(60),
             open_time: Duration::from_secs(10),
             stop_time: Duration::from_secs(10),

@@ -105,7 +105,7 @@ impl Server {
             desk.metrics.crowded.clone(),
         );
         let site = Arc::new(Site { root, opener, desk, options });
-        let builder = connection::builder(&site.options.limits);
+        let builder = connection::builder();
         let mut server = Self {
             address,
             metrics: exporter,
