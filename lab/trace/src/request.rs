@@ -6,8 +6,6 @@
 /// the number that stands in the file as `object` too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Request {
-    /// Nanoseconds since whatever the trace counts from; `None` when it has no times.
-    pub time_ns: Option<u64>,
     /// The owner: index into the reader's owner names; 0 when the trace knows no owners.
     pub owner: u32,
     /// Of which file: index into the reader's file names; 0 when the trace knows no files.

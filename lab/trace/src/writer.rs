@@ -104,10 +104,10 @@ fn header(out: &mut impl Write, [owners, files]: [bool; 2], content: Content) ->
         Content::KeyedRanges => "block,objects,offset",
     };
     let (owner, file) = (if owners { "owner," } else { "" }, if files { "file," } else { "" });
-    writeln!(out, "{owner}{file}{place},length,op,time_ns")
+    writeln!(out, "{owner}{file}{place},length,op")
 }
 
-/// A further line. A time that is not known is 0.
+/// A further line.
 fn row(
     out: &mut impl Write,
     request: &Request,
@@ -125,7 +125,7 @@ fn row(
         Content::KeyedRanges => write!(out, "{object},{objects},{offset}")?,
     }
     let operation = if request.write { "w" } else { "r" };
-    writeln!(out, ",{},{operation},{}", request.length, request.time_ns.unwrap_or(0))
+    writeln!(out, ",{},{operation}", request.length)
 }
 
 /// A field. A line break ends a line for our reader even between quotes, so it becomes a

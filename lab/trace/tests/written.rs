@@ -33,10 +33,9 @@ fn read(bytes: &[u8]) -> (Trace, Format) {
 
 fn trace() -> impl Strategy<Value = Trace> {
     let near = prop_oneof![0_u64..100_000, any::<u64>().prop_map(|offset| offset >> 1)];
-    let request = (0_u32..3, 0_u32..4, near, any::<u32>(), any::<bool>(), any::<u64>());
+    let request = (0_u32..3, 0_u32..4, near, any::<u32>(), any::<bool>());
     prop::collection::vec(request, 1..60).prop_map(|fields| {
-        let requests = fields.iter().map(|&(owner, file, offset, length, write, time)| Request {
-            time_ns: Some(time),
+        let requests = fields.iter().map(|&(owner, file, offset, length, write)| Request {
             owner,
             file,
             object: offset,
@@ -55,11 +54,10 @@ fn content() -> impl Strategy<Value = Content> {
 }
 
 /// With names by number in order of first use, as readers give them.
-fn by_name((requests, owners, files): &Trace) -> Vec<(String, String, u64, u32, bool, Option<u64>)> {
+fn by_name((requests, owners, files): &Trace) -> Vec<(String, String, u64, u32, bool)> {
     let name = |names: &[String], at: u32| names[at as usize].clone();
-    let each = requests
-        .iter()
-        .map(|r| (name(owners, r.owner), name(files, r.file), r.object, r.length, r.write, r.time_ns));
+    let each =
+        requests.iter().map(|r| (name(owners, r.owner), name(files, r.file), r.object, r.length, r.write));
     each.collect()
 }
 

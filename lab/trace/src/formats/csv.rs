@@ -13,10 +13,6 @@
 //! One column must name the block. Where its first value is a number, all must be; else values are
 //! text, and become 64-bit hashes that are the same on every machine.
 //!
-//! A time that is none of the numbers its column promises is no time, and the line counts all the
-//! same: no policy asks for times, and columns of that name hold dates, milliseconds, or -1.
-//! `--columns time_ms=NAME` says what a number means.
-//!
 //! Fields may be quoted as in RFC 4180, but a line break ends a line even between quotes.
 
 use std::borrow::Cow;
@@ -46,8 +42,8 @@ pub enum Meaning {
     Length,
     /// Whether it reads or writes.
     Operation,
-    /// When, as a number in units of ten to this power of nanoseconds.
-    Time(u32),
+    /// When: no policy asks for it.
+    Time,
 }
 
 /// Words for each meaning. The first is the one that `--columns` lists in messages.
@@ -63,10 +59,10 @@ const MEANINGS: &[(Meaning, &[&str])] = &[
     (Meaning::Offset, &["offset"]),
     (Meaning::Length, &["size", "length", "len", "bytes", "obj_size", "object_size", "io_size"]),
     (Meaning::Operation, &["op", "operation", "rw"]),
-    (Meaning::Time(9), &["time", "timestamp", "time_s", "op_time", "clock_time"]),
-    (Meaning::Time(6), &["time_ms"]),
-    (Meaning::Time(3), &["time_us"]),
-    (Meaning::Time(0), &["time_ns"]),
+    (
+        Meaning::Time,
+        &["time", "timestamp", "time_s", "op_time", "clock_time", "time_ms", "time_us", "time_ns"],
+    ),
 ];
 
 impl Meaning {
@@ -81,7 +77,7 @@ impl Meaning {
 /// ```
 /// use pantler_trace::Columns;
 /// assert!("owner,file,block".parse::<Columns>().is_ok());
-/// assert!("block=lbn,time_us=2".parse::<Columns>().is_ok());
+/// assert!("block=lbn,op=2".parse::<Columns>().is_ok());
 /// let error = "owner,colour".parse::<Columns>().unwrap_err().to_string();
 /// assert!(error.contains("colour"), "{error}");
 /// ```
@@ -100,15 +96,12 @@ impl FromStr for Columns {
     type Err = TraceError;
 
     fn from_str(list: &str) -> Result<Self, TraceError> {
-        let refuse = |value: &str| {
-            TraceError::Option {
+        let refuse = |value: &str| TraceError::Option {
             name: "column",
             value: value.to_owned(),
-            remedy:
-                "one of owner, file, block, objects, sector, offset, size, op, time, time_ms, time_us, time_ns, or -, \
+            remedy: "one of owner, file, block, objects, sector, offset, size, op, time, or -, \
                      each perhaps with =NAME or =POSITION, and among them block, sector or offset"
-                    .to_owned(),
-        }
+                .to_owned(),
         };
         let mut entries = Vec::new();
         for (position, part) in list.split(',').enumerate() {
@@ -320,7 +313,7 @@ impl Csv {
                 }
                 // Unknown words read: there is no standard for the names of operations.
                 Meaning::Operation => request.write = text::writes(field).unwrap_or(false),
-                Meaning::Time(digits) => request.time_ns = text::scaled(field, digits),
+                Meaning::Time => {}
             }
         }
         Ok(request)

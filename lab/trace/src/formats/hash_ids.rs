@@ -5,7 +5,7 @@
 //! {"timestamp": 0, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1, 2]}
 //! ```
 //!
-//! Each id is one reference, in order. The timestamp counts milliseconds. Other fields are ignored.
+//! Each id is one reference, in order. Other fields are ignored.
 
 use serde::Deserialize;
 
@@ -19,7 +19,6 @@ pub struct HashIds;
 
 #[derive(Deserialize)]
 struct Line {
-    timestamp: Option<f64>,
     hash_ids: Vec<u64>,
 }
 
@@ -30,9 +29,7 @@ impl Lines for HashIds {
         }
         let parsed: Line = serde_json::from_slice(line)
             .map_err(|_| Bad::new(line, "a JSON object with \"hash_ids\", a list of numbers from 0"))?;
-        // Saturates: a time that makes no sense orders nothing.
-        let time_ns = parsed.timestamp.map(|milliseconds| (milliseconds * 1e6) as u64);
-        out.extend(parsed.hash_ids.iter().map(|&id| Request { time_ns, ..Request::object(id) }));
+        out.extend(parsed.hash_ids.into_iter().map(Request::object));
         Ok(())
     }
 }

@@ -1,8 +1,7 @@
 //! `timestamp,host,disk,Read|Write,offset,size,response`: the block traces of MSR Cambridge.
 //!
-//! Times count tenths of microseconds since 1601; offset and size are bytes. Each disk of a host is
-//! a file. As objects, the offset is the key. A first line with the names of the columns is passed
-//! over.
+//! Offset and size are bytes. Each disk of a host is a file. As objects, the offset is the key. A
+//! first line with the names of the columns is passed over.
 
 use super::{Lines, text};
 use crate::Request;
@@ -12,8 +11,6 @@ use crate::names::Names;
 /// The parser.
 #[derive(Default)]
 pub struct Msr {
-    /// Time of the first line, in tenths of microseconds: times count from there.
-    start: Option<u64>,
     name: Vec<u8>,
 }
 
@@ -28,11 +25,11 @@ impl Lines for Msr {
         let (time, host, disk) = (next(SEVEN)?, next(SEVEN)?, next(SEVEN)?);
         let (operation, offset, size) = (next(SEVEN)?, next(SEVEN)?, next(SEVEN)?);
         next(SEVEN)?;
-        if self.start.is_none() && time.eq_ignore_ascii_case(b"timestamp") {
+        if self.name.is_empty() && time.eq_ignore_ascii_case(b"timestamp") {
             return Ok(());
         }
         let number = |field: &[u8], expected| text::number(field).ok_or_else(|| Bad::new(field, expected));
-        let time = number(time, "a timestamp in tenths of microseconds as first field")?;
+        number(time, "a timestamp in tenths of microseconds as first field")?;
         let write =
             text::writes(operation).ok_or_else(|| Bad::new(operation, "Read or Write as fourth field"))?;
         let offset = number(offset, "an offset in bytes as fifth field")?;
@@ -43,9 +40,7 @@ impl Lines for Msr {
         self.name.push(b'.');
         self.name.extend_from_slice(disk);
         let file = names.file(&self.name)?;
-        let start = *self.start.get_or_insert(time);
-        let time_ns = Some(time.saturating_sub(start).saturating_mul(100));
-        out.push(Request { time_ns, file, object: offset, objects: 1, offset, length, write, owner: 0 });
+        out.push(Request { file, object: offset, objects: 1, offset, length, write, owner: 0 });
         Ok(())
     }
 }

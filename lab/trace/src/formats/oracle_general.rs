@@ -28,7 +28,6 @@ impl Records for OracleGeneral {
 
     fn records(&mut self, records: &[u8], _: &mut Names, out: &mut Vec<Request>) -> Result<(), (usize, Bad)> {
         out.extend(records.chunks_exact(WIDTH).map(|record| Request {
-            time_ns: Some(u64::from(u32::from_le_bytes(bytes(record, 0))) * 1_000_000_000),
             object: u64::from_le_bytes(bytes(record, 4)),
             objects: 1,
             length: u32::from_le_bytes(bytes(record, 12)),

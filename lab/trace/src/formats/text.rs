@@ -28,25 +28,6 @@ pub fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
 }
 
-/// A decimal number times ten to the power of `digits`; further digits are cut off.
-pub fn scaled(field: &[u8], digits: u32) -> Option<u64> {
-    let (whole, fraction) = match field.iter().position(|&byte| byte == b'.') {
-        Some(point) => (&field[..point], &field[point + 1..]),
-        None => (field, &b""[..]),
-    };
-    let whole = if whole.is_empty() && !fraction.is_empty() { 0 } else { number(whole)? };
-    let mut scale = 10_u64.checked_pow(digits)?;
-    let mut sum = whole.checked_mul(scale)?;
-    for &byte in fraction {
-        if !byte.is_ascii_digit() {
-            return None;
-        }
-        scale /= 10;
-        sum = sum.checked_add(u64::from(byte - b'0') * scale)?;
-    }
-    Some(sum)
-}
-
 /// Words between blanks.
 pub fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
@@ -87,18 +68,6 @@ mod tests {
         }
         for bad in ["", ".", ".0", "1.5", "1.0.0", "-1", "1e3"] {
             assert_eq!(whole(bad.as_bytes()), None, "{bad}");
-        }
-    }
-
-    #[test]
-    fn seconds_become_nanoseconds() {
-        let seconds = |field: &[u8]| scaled(field, 9);
-        assert_eq!(seconds(b"0.551706"), Some(551_706_000));
-        assert_eq!(seconds(b"3"), Some(3_000_000_000));
-        assert_eq!(seconds(b".5"), Some(500_000_000));
-        assert_eq!(seconds(b"1.0000000019"), Some(1_000_000_001));
-        for bad in ["", ".", "1.x", "-1", "99999999999999"] {
-            assert_eq!(seconds(bad.as_bytes()), None, "{bad}");
         }
     }
 }

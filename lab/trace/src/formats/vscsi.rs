@@ -58,7 +58,6 @@ impl Vscsi {
         let offset =
             object.checked_mul(SECTOR_BYTES).ok_or_else(|| Bad::number(object, "a sector below 2^55"))?;
         Ok(Request {
-            time_ns: Some(u64::from_le_bytes(bytes(record, 24)).saturating_mul(1000)),
             object,
             objects: 1,
             offset,
