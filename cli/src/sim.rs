@@ -1,12 +1,10 @@
 //! `pantler sim`: policies and allocations over traces.
 
-use anyhow::{Context, Result};
-use pantler_sim::{Footprint, Job, Json, Loaded, Record, RunError, Source, Watch, load, table};
+use anyhow::Result;
+use pantler_sim::{Footprint, Job, Json, Loaded, Record, RunError, Watch, load, table};
 use pantler_trace::TraceError;
 use std::collections::BTreeSet;
-use std::io::Read;
 use std::num::NonZeroUsize;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 
@@ -43,18 +41,12 @@ pub fn sim(words: &Sim) -> Result<u8> {
         return Ok(0);
     }
     let session = Session::new(words)?;
-    if let Some(job) = &words.job {
-        return session.run_jobs(job);
-    }
     let plan = Plan::new(words)?;
     for remark in &plan.remarks {
         tell!("{remark}");
     }
     if words.body.is_some() {
         return session.run_steered(&plan);
-    }
-    if let Some(path) = &words.jobs_out {
-        return session.write_jobs(&plan, path);
     }
     session.run_plan(&plan)
 }
@@ -87,8 +79,8 @@ impl<'a> Session<'a> {
     /// Runs all that is planned. What is done is shown, whatever becomes of the rest.
     fn run_plan(mut self, plan: &Plan) -> Result<u8> {
         let mut result = Ok(());
-        for source in &plan.sources {
-            result = self.run_source(plan, source);
+        for name in &self.words.traces {
+            result = self.run_trace(plan, name);
             if result.is_err() || self.watch.is_stopped() {
                 break;
             }
@@ -96,20 +88,20 @@ impl<'a> Session<'a> {
         self.finish(result)
     }
 
-    fn run_source(&mut self, plan: &Plan, source: &Source) -> Result<()> {
-        let Some(mut loaded) = self.load(source)? else { return Ok(()) };
-        let sizes = sizes(plan, source, loaded.footprint())?;
-        self.run(&mut loaded, &plan.jobs(source, &sizes))
+    fn run_trace(&mut self, plan: &Plan, name: &str) -> Result<()> {
+        let Some(mut loaded) = self.load(name)? else { return Ok(()) };
+        let sizes = sizes(plan, name, loaded.footprint())?;
+        self.run(&mut loaded, &plan.jobs(&sizes))
     }
 
     /// Reads and prepares a trace; `None` when Ctrl-C came first.
-    fn load(&self, source: &Source) -> Result<Option<Loaded>> {
+    fn load(&self, name: &str) -> Result<Option<Loaded>> {
         let (done, result) = mpsc::sync_channel(1);
-        let wanted = source.clone();
+        let (wanted, options) = (name.to_owned(), self.words.reading.options());
         // Reading cannot be stopped, so it is left to itself.
         std::thread::spawn(move || {
             let clock = Clock::start();
-            let loaded = load(&wanted);
+            let loaded = load(&wanted, &options);
             let _ = done.send((loaded, clock.to_string()));
         });
         let (loaded, took) = loop {
@@ -117,7 +109,7 @@ impl<'a> Session<'a> {
                 Ok(result) => break result,
                 Err(RecvTimeoutError::Timeout) if self.watch.is_stopped() => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => anyhow::bail!("reading {} failed", source.trace),
+                Err(RecvTimeoutError::Disconnected) => anyhow::bail!("reading {name} failed"),
             }
         };
         let (loaded, note) = loaded.map_err(trace_error)?;
@@ -198,41 +190,6 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Runs the jobs of a file. Neighbours with the same trace share it.
-    fn run_jobs(mut self, word: &str) -> Result<u8> {
-        let jobs = read_jobs(word)?;
-        let mut result = Ok(());
-        for jobs in jobs.chunk_by(|one, other| one.source == other.source) {
-            result = match self.load(&jobs[0].source) {
-                Ok(Some(mut loaded)) => self.run(&mut loaded, jobs),
-                Ok(None) => break,
-                Err(error) => Err(error),
-            };
-            if result.is_err() || self.watch.is_stopped() {
-                break;
-            }
-        }
-        self.finish(result)
-    }
-
-    /// Jobs of all traces, one per line. Some of them would look like all, so Ctrl-C leaves none.
-    fn write_jobs(&self, plan: &Plan, path: &Path) -> Result<u8> {
-        let mut text = String::new();
-        for source in &plan.sources {
-            let Some(loaded) = self.load(source)? else { return Ok(INTERRUPTED) };
-            let sizes = sizes(plan, source, loaded.footprint())?;
-            for job in plan.jobs(source, &sizes) {
-                text += &(job.to_json() + "\n");
-            }
-        }
-        if path.as_os_str() == "-" {
-            output::text(&text)?;
-        } else {
-            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-        }
-        Ok(0)
-    }
-
     /// Shows what was not shown yet, then says what went wrong.
     fn finish(&mut self, result: Result<()>) -> Result<u8> {
         if result.is_ok() || !self.records.is_empty() {
@@ -247,11 +204,11 @@ impl<'a> Session<'a> {
 }
 
 /// The sizes for one trace. Says so where some of them come out equal.
-fn sizes(plan: &Plan, source: &Source, footprint: Footprint) -> Result<Vec<u32>> {
+fn sizes(plan: &Plan, name: &str, footprint: Footprint) -> Result<Vec<u32>> {
     let named = plan.sizes.resolve_each(footprint).map_err(Usage::new)?.len();
     let sizes = plan.sizes.resolve(footprint).map_err(Usage::new)?;
     if sizes.len() < named {
-        let (name, kept) = (&source.trace, sizes.len());
+        let kept = sizes.len();
         tell!("{name}: {named} sizes are {kept} different numbers of blocks, and each is run once");
     }
     Ok(sizes)
@@ -264,29 +221,6 @@ fn remarks(record: &Record, said: &mut BTreeSet<String>) {
             tell!("{sentence}");
         }
     }
-}
-
-/// Reads a file of jobs, or standard input.
-fn read_jobs(name: &str) -> Result<Vec<Job>> {
-    let text = if name == "-" {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
-        text
-    } else {
-        std::fs::read_to_string(name).with_context(|| format!("cannot read {name}"))?
-    };
-    let mut jobs = Vec::new();
-    for (number, text) in (1..).zip(text.lines()) {
-        if text.trim().is_empty() {
-            continue;
-        }
-        let job = serde_json::from_str(text).map_err(|error| Usage(format!("{name}:{number}: {error}")))?;
-        jobs.push(job);
-    }
-    if jobs.is_empty() {
-        return Err(Usage(format!("{name}: no job in it")).into());
-    }
-    Ok(jobs)
 }
 
 /// Words that make no sense are the user's, everything else is the file's.

@@ -69,7 +69,7 @@ fn no_command_prints_json_unasked() {
     let Some(place) = Place::new() else { return };
     let at = |name: &str| place.folder.path().join(name).display().to_string();
     let (origin, point, file) = (at("origin"), at("mnt"), place.file());
-    let (trace, jobs, report) = (at("t.csv"), at("jobs"), at("report"));
+    let (trace, report) = (at("t.csv"), at("report"));
     let all: Vec<Vec<&str>> = vec![
         vec!["mount", &origin, &point, "--cache", "16M"],
         vec!["run", "--owner-name", "job", "--", "wc", &file],
@@ -89,8 +89,6 @@ fn no_command_prints_json_unasked() {
         vec!["trace", "convert", &trace, "/dev/null"],
         vec!["trace", "formats"],
         vec!["sim", &trace, "--policy", "lru", "--size", "3"],
-        vec!["sim", &trace, "--policy", "lru", "--size", "3", "--jobs-out", &jobs],
-        vec!["sim", "--job", &jobs],
         vec!["sim", &trace, "--body", "steer", "--size", "256"],
         vec!["sim", "tiers", &trace, "--sizes", "3,3"],
         vec!["sim", "localities", &trace],

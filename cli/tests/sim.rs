@@ -142,7 +142,6 @@ fn bytes_of_objects_of_one_size() {
 
 #[test]
 fn a_seed_is_of_policies_that_draw() {
-    let folder = Folder::new();
     let trace = "zipf:ids=500,requests=5000,alpha=0.8";
     let policies = "random,random:seed=7,redis-lru,lru";
     let run = |seed: &str| {
@@ -156,13 +155,6 @@ fn a_seed_is_of_policies_that_draw() {
     assert_eq!(names(&two), ["random:seed=2", "random:seed=7", "redis-lru:seed=2", "lru"]);
     assert!(one[0].1 != two[0].1 && one[2].1 != two[2].1, "{one:?} {two:?}");
     assert_eq!((&one[1].1, &one[3].1), (&two[1].1, &two[3].1), "a seed of its own, and none at all");
-    // Jobs carry it.
-    let jobs = folder.path("jobs");
-    let jobs = jobs.to_str().unwrap();
-    let (status, _, _) =
-        sim(&[trace, "--policy", "random", "--size", "50", "--seed", "2", "--jobs-out", jobs]);
-    assert_eq!(status, 0);
-    assert_eq!(lines(&["--job", jobs, "--json"])[0]["misses"], two[0].1);
 }
 
 #[test]
@@ -247,32 +239,6 @@ fn strangers_in_control_are_mentioned() {
     let expected = "pantler: control names owner \"aa\", which the trace does not have; the nearest is \"a\"\n\
         pantler: control names file \"z\", which the trace does not have; the nearest is \"x\"\n";
     assert_eq!(err, expected);
-}
-
-#[test]
-fn jobs_give_the_same_bytes() {
-    let folder = Folder::new();
-    let (trace, jobs) = (numbers(&folder), folder.path("jobs.jsonl"));
-    let (jobs, words) =
-        (jobs.to_str().unwrap(), ["--policy", "lru,opt", "--size", "1,2,3", "--warm-up", "10%"]);
-    let sweep = [&[trace.as_str()], &words[..]].concat();
-    let (status, local, _) = sim(&[&sweep[..], &["--json"]].concat());
-    assert_eq!(status, 0);
-    assert_eq!(sim(&[&sweep[..], &["--jobs-out", jobs]].concat()), (0, String::new(), String::new()));
-    assert_eq!(sim(&["--job", jobs, "--json"]).1, local);
-    // With their times on standard error, too.
-    assert_eq!(sim(&["--job", jobs, "--json", "--timings"]).1, local);
-    let first = std::fs::read_to_string(jobs).unwrap().lines().next().unwrap().to_owned();
-    let start = "{\"version\":1,\"kind\":\"sim-job\",\"trace\":";
-    assert!(first.starts_with(start), "{first}");
-    let input = std::fs::File::open(jobs).unwrap();
-    let output = command(&["--job", "-", "--json"]).stdin(input).output().unwrap();
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), local);
-
-    let empty = folder.file("empty", "\n");
-    refused(&["--job", &empty], &format!("{empty}: no job in it"));
-    let bad = folder.file("bad", "{}\n");
-    refused(&["--job", &bad], &format!("{bad}:1: missing field `version` at line 1 column 2"));
 }
 
 #[test]
@@ -369,17 +335,6 @@ fn repeats_are_remarked() {
         (out.lines().count(), err.as_str()),
         (1, "pantler: allocation lru-s was named more than once, and is run once\n")
     );
-}
-
-#[test]
-fn jobs_go_to_standard_output() {
-    let folder = Folder::new();
-    let trace = numbers(&folder);
-    let (status, out, err) = sim(&[&trace, "--policy", "lru,fifo", "--size", "1,2", "--jobs-out", "-"]);
-    assert_eq!((status, out.lines().count(), err.as_str()), (0, 4, ""));
-    let job: Value = serde_json::from_str(out.lines().next().unwrap()).unwrap();
-    assert_eq!((&job["kind"], &job["size"]), (&json!("sim-job"), &json!(1)));
-    assert!(!Path::new("-").exists());
 }
 
 /// Interrupts once the trace is there, when the one pass begins that draws a whole curve: what is
@@ -520,10 +475,6 @@ fn an_interrupt_while_a_trace_is_read_shows_what_is_done() {
     assert!(out.starts_with(&format!("{trace}: 10 requests")) && out.lines().count() == 4, "{out}");
     let (out, _) = interrupted_while_reading(&[&["-"], &lirs[..]].concat());
     assert_eq!(out, "", "nothing was done");
-    let jobs = folder.path("jobs");
-    let planned = [&[trace.as_str(), "-", "--jobs-out", jobs.to_str().unwrap()], &lirs[..]].concat();
-    let (out, _) = interrupted_while_reading(&planned);
-    assert!(out.is_empty() && !jobs.exists(), "some jobs would look like all");
 }
 
 #[test]

@@ -3,12 +3,11 @@
 //! ```text
 //!   pantler.sweep, run, jobs, simulate   Python: which jobs run where, again if a worker was lost
 //!         |             |
-//!       Trace.jobs   Trace.run           here: jobs and records of `pantler_sim`, as lines of JSON
+//!       Trace.jobs   Trace.run           here: policies and sizes in, lines of JSON out
 //! ```
 //!
-//! Between the two go texts alone, the same bytes that `pantler sim` writes and reads, so that it
-//! does not matter where a job runs. Nothing here holds Python's lock while it reads, prepares or
-//! simulates.
+//! A result is the very line that `pantler sim --json` prints, so it does not matter where a job
+//! runs. Nothing here holds Python's lock while it reads, prepares or simulates.
 
 use pyo3::prelude::*;
 

@@ -2,14 +2,15 @@
 
 use std::fs::File;
 use std::io;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use numpy::PyArray1;
 use pantler_policy::Spec;
-use pantler_sim::{Footprint, Job, Json, Loaded, RunError, Sizes, Source, WarmUp, Watch, What, load};
-use pantler_trace::{Content, Prepared, Request, TraceError, Unit, Writer};
+use pantler_sim::{Footprint, Job, Json, Loaded, RunError, Sizes, WarmUp, Watch, What, load};
+use pantler_trace::{Content, Options, Prepared, ReadOptions, Request, TraceError, Unit, Writer};
 use pyo3::prelude::*;
 
 use crate::array::Ids;
@@ -19,11 +20,12 @@ use crate::mistakes::{of_policy, of_run, of_trace, of_words};
 /// A trace in memory, ready for jobs. Several threads may use one.
 #[pyclass(frozen, module = "pantler")]
 pub struct Trace {
-    source: Source,
     /// Written to by runs of several jobs, which share what they compute; read by runs of one.
     loaded: Arc<RwLock<Loaded>>,
     /// What sizes are measured against.
     measured: Footprint,
+    #[pyo3(get)]
+    name: String,
     #[pyo3(get)]
     requests: usize,
     #[pyo3(get)]
@@ -46,12 +48,12 @@ impl Trace {
         unit: Option<String>,
         columns: Option<String>,
     ) -> PyResult<Self> {
-        let trace = trace.into_os_string().into_string();
-        let trace = trace.map_err(|name| of_words(format!("trace {name:?}: expected a name in UTF-8")))?;
-        let source = Source { trace, format, unit, columns };
-        let wanted = source.clone();
-        let (loaded, note) = interruptible(py, move |_| load(&wanted))?.map_err(of_trace)?;
-        Ok(Self::new(source, loaded, note))
+        let name = trace.into_os_string().into_string();
+        let name = name.map_err(|name| of_words(format!("trace {name:?}: expected a name in UTF-8")))?;
+        let read = ReadOptions { format: said(format)?, columns: said(columns)? };
+        let options = Options { read, unit: said(unit)?, ..Options::default() };
+        let (loaded, note) = interruptible(py, move |_| load(&name, &options))?.map_err(of_trace)?;
+        Ok(Self::new(loaded, note))
     }
 
     /// Makes a trace of an array of ids.
@@ -59,18 +61,11 @@ impl Trace {
     #[pyo3(signature = (ids, *, name="array".to_owned()))]
     fn from_array(py: Python<'_>, ids: &Bound<'_, PyAny>, name: String) -> PyResult<Self> {
         let ids = Ids::read(ids)?;
-        let source = Source { trace: name, ..Source::default() };
         let prepared = interruptible(py, move |_| match ids {
             Ids::Narrow(ids) => Prepared::from_ids(ids.into_iter().map(u64::from)),
             Ids::Wide(ids) => Prepared::from_ids(ids),
         })?;
-        Ok(Self::new(source, Loaded::new(prepared), None))
-    }
-
-    /// The name that results carry.
-    #[getter]
-    fn name(&self) -> &str {
-        &self.source.trace
+        Ok(Self::new(Loaded::new(name, prepared), None))
     }
 
     /// The reference string in dense ids.
@@ -83,45 +78,41 @@ impl Trace {
         Ok(PyArray1::from_vec(py, interruptible(py, copy)?))
     }
 
-    /// Lines of jobs: by policy, then by size.
-    #[pyo3(signature = (policies, sizes, *, warm_up_count=None, warm_up_share=None))]
-    fn jobs(
-        &self,
-        policies: Vec<String>,
-        sizes: &str,
-        warm_up_count: Option<u64>,
-        warm_up_share: Option<f64>,
-    ) -> PyResult<Vec<String>> {
+    /// The runs of policies at sizes, as pairs of both: by policy, then by size.
+    fn jobs(&self, policies: Vec<String>, sizes: &str) -> PyResult<Vec<(String, u32)>> {
         let sizes: Sizes = sizes.parse().map_err(of_words)?;
         let sizes = sizes.resolve(self.measured).map_err(of_words)?;
+        let mut specs: Vec<Spec> = Vec::new();
+        for policy in policies {
+            let spec = policy.parse().map_err(of_policy)?;
+            // As on the command line: `min` and `opt` are one.
+            if !specs.contains(&spec) {
+                specs.push(spec);
+            }
+        }
+        Ok(specs.iter().flat_map(|spec| sizes.iter().map(|&size| (spec.to_string(), size))).collect())
+    }
+
+    /// Runs policies at sizes, and gives their records as lines, in the same order.
+    #[pyo3(signature = (jobs, *, warm_up_count=None, warm_up_share=None, threads=None))]
+    fn run(
+        &self,
+        py: Python<'_>,
+        jobs: Vec<(String, NonZeroU32)>,
+        warm_up_count: Option<u64>,
+        warm_up_share: Option<f64>,
+        threads: Option<usize>,
+    ) -> PyResult<Vec<String>> {
         let warm_up = match (warm_up_count, warm_up_share) {
             (_, Some(share)) => WarmUp::Share(checked_share(share)?),
             (Some(count), None) => WarmUp::Count(count),
             (None, None) => WarmUp::None,
         };
-        let mut whats = Vec::new();
-        for policy in policies {
-            let what = What::Policy(policy.parse::<Spec>().map_err(of_policy)?);
-            // As on the command line: `min` and `opt` are one.
-            if !whats.contains(&what) {
-                whats.push(what);
-            }
-        }
-        let mut lines = Vec::new();
-        for what in &whats {
-            for &size in &sizes {
-                let (source, what) = (self.source.clone(), what.clone());
-                let job = Job { source, what, size, warm_up, ahead: None };
-                lines.push(job.to_json());
-            }
-        }
-        Ok(lines)
-    }
-
-    /// Runs lines of jobs about this trace, and gives their records as lines, in the same order.
-    #[pyo3(signature = (jobs, *, threads=None))]
-    fn run(&self, py: Python<'_>, jobs: Vec<String>, threads: Option<usize>) -> PyResult<Vec<String>> {
-        let jobs = jobs.iter().map(|line| self.job(line)).collect::<PyResult<Vec<Job>>>()?;
+        let job = |(policy, size): (String, NonZeroU32)| {
+            let what = What::Policy(policy.parse().map_err(of_policy)?);
+            Ok(Job { what, size: size.get(), warm_up, ahead: None })
+        };
+        let jobs = jobs.into_iter().map(job).collect::<PyResult<Vec<Job>>>()?;
         let threads = match threads {
             Some(count) => NonZeroUsize::new(count)
                 .ok_or_else(|| of_words("threads 0: expected at least 1, or None for one per processor"))?,
@@ -143,30 +134,24 @@ impl Trace {
     }
 
     fn __repr__(&self) -> String {
-        let Self { source, requests, footprint, unit, .. } = self;
-        format!("<pantler.Trace {:?}: {requests} references, {footprint} of {unit}>", source.trace)
+        let Self { name, requests, footprint, unit, .. } = self;
+        format!("<pantler.Trace {name:?}: {requests} references, {footprint} of {unit}>")
     }
 }
 
 impl Trace {
-    fn new(source: Source, loaded: Loaded, note: Option<String>) -> Self {
-        let trace = loaded.trace();
+    fn new(loaded: Loaded, note: Option<String>) -> Self {
+        let (name, trace) = (loaded.name().to_owned(), loaded.trace());
         let (requests, footprint) = (trace.requests().len(), trace.distinct());
         let (unit, measured) = (trace.unit().to_string(), loaded.footprint());
         let loaded = Arc::new(RwLock::new(loaded));
-        Self { source, loaded, measured, requests, footprint, unit, note }
+        Self { name, loaded, measured, requests, footprint, unit, note }
     }
+}
 
-    fn job(&self, line: &str) -> PyResult<Job> {
-        let job: Job =
-            serde_json::from_str(line).map_err(|error| of_words(format!("job {line}: {error}")))?;
-        if job.source != self.source {
-            let text =
-                format!("job {line}: expected one about trace {:?}, read in the same way", self.source.trace);
-            return Err(of_words(text));
-        }
-        Ok(job)
-    }
+/// What a word of the command line says.
+fn said<T: FromStr<Err = TraceError>>(word: Option<String>) -> PyResult<Option<T>> {
+    word.map(|word| word.parse()).transpose().map_err(of_trace)
 }
 
 /// Runs all jobs, or says why the first that failed did.

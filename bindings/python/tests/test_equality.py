@@ -43,19 +43,15 @@ def test_every_option(command: Command, numbers: Path, owners: Path) -> None:
     for trace, words, options in table:
         common = [trace, "--policy", "lru,opt", "--size", "1,2", *words]
         assert lines(pantler.simulate(trace, ["lru", "opt"], [1, 2], **options)) == command(*common, "--json")
-        assert pantler.jobs(trace, ["lru", "opt"], [1, 2], **options) == command(*common, "--jobs-out", "-")
+        for executor in (None, ThreadPoolExecutor):
+            swept = pantler.sweep(trace, ["lru", "opt"], [1, 2], executor, **options)
+            assert lines(swept) == command(*common, "--json")
 
 
-def test_jobs_of_the_command_run(command: Command, owners: Path) -> None:
-    words = [owners, "--allocation", "lru-sp,global-lru", "--size", "2,3"]
-    assert lines(pantler.run(command(*words, "--jobs-out", "-"))) == command(*words, "--json")
-
-
-def test_jobs_of_the_package_run(command: Command, tmp_path: Path, numbers: Path) -> None:
+def test_jobs_of_several_traces(command: Command, numbers: Path) -> None:
     jobs = pantler.jobs([numbers, "loop:ids=10,requests=100"], ["lru", "arc"], "10%,50%")
-    path = tmp_path / "jobs"
-    path.write_text("".join(f"{job}\n" for job in jobs))
-    assert lines(pantler.run(jobs)) == command("--job", path, "--json")
+    words = [numbers, "loop:ids=10,requests=100", "--policy", "lru,arc", "--size", "10%,50%"]
+    assert lines(pantler.run(jobs)) == command(*words, "--json")
 
 
 @pytest.mark.parametrize("dtype", [numpy.uint32, numpy.uint64])

@@ -21,7 +21,7 @@ SIZES = [10, 100, 500, 1000]
 
 
 @pytest.fixture(scope="module")
-def jobs() -> list[str]:
+def jobs() -> list[pantler.Job]:
     return pantler.jobs(TRACES, POLICIES, SIZES)
 
 
@@ -74,21 +74,21 @@ def processes() -> ProcessPoolExecutor:
     return ProcessPoolExecutor(2, mp_context=get_context("spawn"))
 
 
-def test_threads(jobs: list[str], expected: list[str]) -> None:
+def test_threads(jobs: list[pantler.Job], expected: list[str]) -> None:
     with ThreadPoolExecutor(4) as pool:
         assert lines(pantler.run(jobs, pool)) == expected
 
 
-def test_processes(jobs: list[str], expected: list[str]) -> None:
+def test_processes(jobs: list[pantler.Job], expected: list[str]) -> None:
     assert lines(pantler.run(jobs, processes)) == expected
 
 
-def test_forked_processes(jobs: list[str], expected: list[str]) -> None:
+def test_forked_processes(jobs: list[pantler.Job], expected: list[str]) -> None:
     make = lambda: ProcessPoolExecutor(2, mp_context=get_context("fork"))  # noqa: E731
     assert lines(pantler.run(jobs, make)) == expected
 
 
-def test_dask(client: Client, jobs: list[str], expected: list[str]) -> None:
+def test_dask(client: Client, jobs: list[pantler.Job], expected: list[str]) -> None:
     assert lines(pantler.run(jobs, client.get_executor())) == expected
 
 
@@ -103,7 +103,7 @@ def test_a_killed_worker_of_dask(client: Client, expected: list[str]) -> None:
     assert victim not in after and len(after - before) == 1, "its place was taken"
 
 
-def test_a_killed_process(jobs: list[str], expected: list[str]) -> None:
+def test_a_killed_process(jobs: list[pantler.Job], expected: list[str]) -> None:
     pools: list[Executor] = []
 
     def make() -> Executor:
@@ -117,14 +117,14 @@ def test_a_killed_process(jobs: list[str], expected: list[str]) -> None:
     assert len(pools) == 2, "the broken pool was replaced"
 
 
-def test_a_broken_pool_that_nobody_can_replace(jobs: list[str]) -> None:
+def test_a_broken_pool_that_nobody_can_replace(jobs: list[pantler.Job]) -> None:
     pool = processes()
     killing = Killing(pool, lambda: os.kill(min(pool._processes), signal.SIGKILL), after=3)
     with pool, pytest.raises(RuntimeError, match="broke.*ProcessPoolExecutor itself"):
         pantler.run(jobs, killing)
 
 
-def test_workers_that_are_always_lost(jobs: list[str]) -> None:
+def test_workers_that_are_always_lost(jobs: list[pantler.Job]) -> None:
     class Lost(Executor):
         submitted = 0
 
@@ -140,8 +140,8 @@ def test_workers_that_are_always_lost(jobs: list[str]) -> None:
     assert lost.submitted == 2 * len(jobs)
 
 
-def test_mistakes_come_back_from_workers(jobs: list[str]) -> None:
-    gone = jobs[0].replace("loop:", "gone-").replace("zipf:", "gone-")
+def test_mistakes_come_back_from_workers(jobs: list[pantler.Job]) -> None:
+    gone = jobs[0]._replace(trace="gone-")
     for make in (ThreadPoolExecutor, processes):
         with pytest.raises(FileNotFoundError, match="cannot open.*gone-"):
             pantler.run([*jobs[:3], gone], make)

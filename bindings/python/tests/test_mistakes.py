@@ -83,13 +83,11 @@ def test_files(tmp_path: Path) -> None:
 
 def test_jobs() -> None:
     [job] = pantler.jobs(LOOP, "lru", 5)
-    for line in ["", "{}", "[]", "1"]:
-        with pytest.raises(ValueError, match="expected a line that pantler.jobs"):
-            pantler.run([line])
-    with pytest.raises(ValueError, match="version 2: expected"):
-        pantler.run([job.replace('"version":1', '"version":2')])
-    with pytest.raises(ValueError, match="expected one about trace"):
-        pantler.Trace.open(LOOP).run([job.replace("=10,", "=11,")])
+    assert job == pantler.Job(LOOP, "lru", 5)
+    with pytest.raises(ValueError, match='unknown policy "lrx"'):
+        pantler.run([job._replace(policy="lrx")])
+    with pytest.raises(ValueError, match="zero"):
+        pantler.run([job._replace(size=0)])
     with pytest.raises(TypeError, match="Trace.save makes a file"):
         pantler.jobs([numpy.zeros(3, dtype=numpy.uint32)])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="attempts 0"):

@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use clap::Args;
-use pantler_sim::{Loaded, Source, load};
-use pantler_trace::{Format, Unit};
+use pantler_sim::{Loaded, load};
+use pantler_trace::{Columns, Format, Options, ReadOptions, Unit};
 
 use super::trace_error;
 use crate::named::named;
@@ -20,21 +20,16 @@ pub struct Reading {
     format: Option<Format>,
     /// What the columns of a CSV mean, in order or as MEANING=NAME
     #[arg(long, value_name = "LIST")]
-    columns: Option<String>,
+    columns: Option<Columns>,
 }
 
 impl Reading {
-    /// That trace, read so.
-    pub fn source(&self, trace: &str) -> Source {
-        Source {
-            trace: trace.to_owned(),
-            format: self.format.map(|format| format.to_string()),
-            unit: self.unit.map(|unit| unit.to_string()),
-            columns: self.columns.clone(),
-        }
+    pub fn options(&self) -> Options {
+        let read = ReadOptions { format: self.format, columns: self.columns.clone() };
+        Options { read, unit: self.unit, ..Options::default() }
     }
 
     pub fn load(&self, trace: &str) -> Result<Loaded> {
-        Ok(load(&self.source(trace)).map_err(trace_error)?.0)
+        Ok(load(trace, &self.options()).map_err(trace_error)?.0)
     }
 }

@@ -16,19 +16,19 @@ impl Session<'_> {
     /// Runs each trace under each policy and size. What is done is shown when Ctrl-C comes.
     pub(super) fn run_steered(&self, plan: &Plan) -> Result<u8> {
         let mut records: Vec<SteerRecord> = Vec::new();
-        for source in &plan.sources {
-            let Some(loaded) = self.load(source)? else { break };
-            check_pages(&source.trace, &loaded)?;
+        for name in &self.words.traces {
+            let Some(loaded) = self.load(name)? else { break };
+            check_pages(&loaded)?;
             let blocks = Footprint { block_bytes: Some(PAGE_BYTES.into()), ..loaded.footprint() };
-            let sizes = sizes(plan, source, blocks)?;
-            let jobs = plan.jobs(source, &sizes);
+            let sizes = sizes(plan, name, blocks)?;
+            let jobs = plan.jobs(&sizes);
             let progress = self.progress(2 * loaded.references(&jobs), jobs.len());
             for job in &jobs {
                 let Job { what: What::Policy(policy), size, .. } = *job else { continue };
                 let settings = SteerSettings { policy, budget: size, seed: self.words.seed };
                 let record = match steer(loaded.trace(), settings, &self.watch) {
                     Err(SteerError::Stopped(_)) => break,
-                    record => SteerRecord { trace: source.trace.clone(), ..record.map_err(Usage::new)? },
+                    record => SteerRecord { trace: name.clone(), ..record.map_err(Usage::new)? },
                 };
                 progress.ran();
                 if self.words.json {
@@ -45,8 +45,8 @@ impl Session<'_> {
 }
 
 /// Refuses a trace of references that are known to be no pages. Keys without a size are pages.
-fn check_pages(name: &str, loaded: &Loaded) -> Result<(), Usage> {
-    let trace = loaded.trace();
+fn check_pages(loaded: &Loaded) -> Result<(), Usage> {
+    let (name, trace) = (loaded.name(), loaded.trace());
     let is_sized = trace.sizes().is_some() || trace.equal_bytes().is_some();
     if is_sized && trace.equal_bytes() != Some(PAGE_BYTES) {
         return Err(Usage(format!(

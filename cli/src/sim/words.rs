@@ -1,7 +1,7 @@
 //! The words of `pantler sim`, and what they mean.
 
 use clap::Args;
-use pantler_sim::{Ahead, Job, Sharing, Sizes, Source, WarmUp, What};
+use pantler_sim::{Ahead, Job, Sharing, Sizes, WarmUp, What};
 use pantler_steward::{Allocation, Lookahead, PolicyName};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -30,29 +30,29 @@ pub struct Sim {
     #[arg(value_name = "TRACE")]
     pub traces: Vec<String>,
     /// Policies, with parameters after a colon: lru,2q:in=0.25,opt; `help` lists them
-    #[arg(long, value_name = "NAMES", conflicts_with = "job", value_parser = names(values::policies), hide_possible_values = true)]
+    #[arg(long, value_name = "NAMES", value_parser = names(values::policies), hide_possible_values = true)]
     pub policy: Option<String>,
     /// Sizes: blocks (1000), bytes (64M), shares of the footprint (10%), ranges (1%..50%,
     /// A..B/COUNT). Bytes are so many blocks; of objects, whose sizes differ, so many of the mean
     /// size
-    #[arg(long, value_name = "SIZES", default_value = SIZES, conflicts_with = "job")]
+    #[arg(long, value_name = "SIZES", default_value = SIZES)]
     pub size: String,
     /// Run the engine of a body over the trace instead of the policy alone. steer: what `pantler
     /// run` does, over a model of the kernel's page cache, beside that kernel alone. References are
     /// pages of 4 KiB, the trace's owners are threads of one run, and sizes are its budget
     #[arg(long, value_name = "NAME", conflicts_with_all = [
-        "lookahead", "allocation", "warm_up", "timings", "jobs_out", "job", "threads",
+        "lookahead", "allocation", "warm_up", "timings", "threads",
     ])]
     pub body: Option<BodyName>,
     /// Look ahead beside the policy: none, obl, obl-2, w2r, sa-w2r, streams, or several
     /// of them
-    #[arg(long, value_name = "NAMES", conflicts_with_all = ["allocation", "job"], value_parser = names(|| Lookahead::VARIANTS.into()), hide_possible_values = true)]
+    #[arg(long, value_name = "NAMES", conflicts_with = "allocation", value_parser = names(|| Lookahead::VARIANTS.into()), hide_possible_values = true)]
     pub lookahead: Option<String>,
     /// Blocks looked ahead at a time
     #[arg(long, value_name = "COUNT", requires = "lookahead", value_parser = clap::value_parser!(u32).range(1..=i64::from(pantler_sim::WINDOW_MAX)))]
     pub window: Option<u32>,
     /// Let the trace's owners share a cache: global-lru, alloc-lru, lru-s, lru-sp
-    #[arg(long, value_name = "NAMES", conflicts_with_all = ["policy", "job"], value_parser = names(|| Allocation::VARIANTS.into()), hide_possible_values = true)]
+    #[arg(long, value_name = "NAMES", conflicts_with = "policy", value_parser = names(|| Allocation::VARIANTS.into()), hide_possible_values = true)]
     pub allocation: Option<String>,
     /// What owners want, in force from the start: tables NAME.policies and NAME.priorities
     #[arg(long, value_name = "FILE", requires = "allocation")]
@@ -69,10 +69,10 @@ pub struct Sim {
     #[command(flatten)]
     pub reading: Reading,
     /// References at the start that are made and not counted: 10000 or 10%
-    #[arg(long, value_name = "COUNT|SHARE", conflicts_with = "job")]
+    #[arg(long, value_name = "COUNT|SHARE")]
     pub warm_up: Option<String>,
     /// Seed of policies that draw
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, conflicts_with = "job")]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
     /// Runs side by side; as many as processors without
     #[arg(long, value_name = "COUNT", value_parser = crate::values::count)]
@@ -86,12 +86,6 @@ pub struct Sim {
     /// Say on standard error what preparing and each run took; runs go one by one
     #[arg(long)]
     pub timings: bool,
-    /// Write the runs as jobs to this file, and run nothing; - is standard output
-    #[arg(long, value_name = "FILE", conflicts_with = "job")]
-    pub jobs_out: Option<PathBuf>,
-    /// Run the jobs of a file; - is standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["traces", "unit", "format", "columns"], allow_hyphen_values = true)]
-    pub job: Option<String>,
 }
 
 /// A body with an engine that the simulator runs.
@@ -103,7 +97,6 @@ pub enum BodyName {
 
 /// What shall be run over each trace.
 pub struct Plan {
-    pub sources: Vec<Source>,
     pub whats: Vec<What>,
     /// What is looked ahead; one `None` without the word.
     pub aheads: Vec<Option<Ahead>>,
@@ -140,7 +133,6 @@ impl Plan {
             format!("lookahead {}", ahead.map_or(Lookahead::None, |ahead| ahead.lookahead))
         });
         Ok(Self {
-            sources: words.traces.iter().map(|trace| words.reading.source(trace)).collect(),
             whats,
             aheads,
             sizes: words.size.parse().map_err(Usage::new)?,
@@ -150,14 +142,8 @@ impl Plan {
     }
 
     /// The jobs over one trace, by policy, then by size.
-    pub fn jobs(&self, source: &Source, sizes: &[u32]) -> Vec<Job> {
-        let job = |what: &What, ahead: Option<Ahead>, size| Job {
-            source: source.clone(),
-            what: what.clone(),
-            size,
-            ahead,
-            warm_up: self.warm_up,
-        };
+    pub fn jobs(&self, sizes: &[u32]) -> Vec<Job> {
+        let job = |what: &What, ahead, size| Job { what: what.clone(), size, ahead, warm_up: self.warm_up };
         let runs = self.whats.iter().flat_map(|what| self.aheads.iter().map(move |&ahead| (what, ahead)));
         runs.flat_map(|(what, ahead)| sizes.iter().map(move |&size| job(what, ahead, size))).collect()
     }

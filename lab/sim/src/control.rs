@@ -19,7 +19,7 @@ use std::path::Path;
 use pantler_control::{Glob, policies, position};
 use pantler_steward::{FileId, HintError, OwnerId, PolicyName, Steward};
 use pantler_trace::{Prepared, nearest};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::hint::Hint;
 
@@ -27,26 +27,26 @@ use crate::hint::Hint;
 pub const CONTROL_BYTES_MAX: usize = 1 << 20;
 
 /// Wishes of owners, by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Control {
     owners: BTreeMap<String, Wishes>,
 }
 
 /// What one owner wants.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wishes {
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", with = "policies")]
+    #[serde(default, with = "policies")]
     policies: BTreeMap<i32, PolicyName>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default)]
     priorities: BTreeMap<String, i32>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     file: Vec<FileRule>,
 }
 
 /// A rule about files, in the words of profiles.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileRule {
     glob: Glob,
@@ -268,16 +268,5 @@ mod tests {
         assert_eq!(said("[all.priorities]\n1 = 2\n", &[]).1.len(), 1);
         assert!(message("[[all.file]]\nglob = \"[\"\npriority = 1\n").starts_with("c.toml:2:8: glob"));
         assert!(message("[[all.file]]\nglob = \"a\"\n").contains("missing field `priority`"));
-    }
-
-    #[test]
-    fn negative_priorities_and_json_round_trip() {
-        let text = "[a.policies]\n-1 = \"fifo\"\n0 = \"mru\"\n[b.priorities]\n\"x y\" = -3\n7 = 2\n\
-                    [[b.file]]\nglob = \"*.idx\"\npriority = 1\n";
-        let control = Control::parse("c.toml", text).unwrap();
-        let json = serde_json::to_string(&control).unwrap();
-        let expected = r#"{"a":{"policies":{"-1":"fifo","0":"mru"}},"b":{"priorities":{"7":2,"x y":-3},"file":[{"glob":"*.idx","priority":1}]}}"#;
-        assert_eq!(json, expected);
-        assert_eq!(serde_json::from_str::<Control>(&json).unwrap(), control);
     }
 }

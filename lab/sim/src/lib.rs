@@ -1,12 +1,12 @@
 //! Policies and the steward over traces.
 //!
 //! ```text
-//!   Source --- pantler_trace ---> Prepared                  Job = source + what + size
+//!   a file --- pantler_trace ---> Prepared                  Job = what + size
 //!                                    |                       |
 //!                      Loaded  <-----/                       |
 //!                        |  run, run_all  <------------------/
 //!                        v
-//!                      Record ---> JSON, CSV, table
+//!                      Record ---> JSON, table
 //! ```
 //!
 //! * [`simulate`] is one policy at one size: the loop that everything here is about.
@@ -29,7 +29,6 @@ mod engine;
 mod handles;
 mod hint;
 mod job;
-mod load;
 mod names;
 mod offline;
 mod outcome;
@@ -48,12 +47,11 @@ pub use allocation::{Shared, SharedError, Sharing, share};
 pub use control::{CONTROL_BYTES_MAX, Control, ControlError};
 pub use curve::LruCurve;
 pub use engine::simulate;
-pub use job::{JOB_VERSION, Job, Source, WINDOW_MAX, WarmUp, What};
-pub use load::load;
+pub use job::{Job, WINDOW_MAX, WarmUp, What};
 pub use outcome::{Counts, Outcome};
 pub use pantler_trace::nearest;
 pub use record::{About, AheadRecord, Json, LookedRecord, OwnerRecord, Record};
 pub use report::table;
 pub use size::{Footprint, SizeError, Sizes};
-pub use sweep::{Loaded, RunError};
+pub use sweep::{Loaded, RunError, load};
 pub use watch::{Stopped, Watch};

@@ -11,11 +11,12 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use pantler_policy::Spec;
-use pantler_trace::Prepared;
+use pantler_trace::{Options, Prepared, TraceError, prepare};
 
 use crate::ahead::{Ahead, simulate_ahead};
 use crate::allocation::{SharedError, Sharing, share};
@@ -34,18 +35,35 @@ const CURVE_FROM: usize = 8;
 /// A trace ready for jobs.
 #[derive(Debug)]
 pub struct Loaded {
+    name: String,
     trace: Prepared,
     lru_jobs: usize,
     curves: Mutex<BTreeMap<u64, Arc<LruCurve>>>,
+}
+
+/// Reads and prepares a trace: a file, or what a generator's text says. Also gives what is to be
+/// told about it.
+///
+/// # Errors
+///
+/// Whatever is wrong with the words or the file, see [`TraceError`].
+pub fn load(name: &str, options: &Options) -> Result<(Loaded, Option<String>), TraceError> {
+    let (trace, report) = prepare(Path::new(name), options)?;
+    Ok((Loaded::new(name, trace), report.note))
 }
 
 /// Why a job has no result.
 pub type RunError = SharedError;
 
 impl Loaded {
-    /// A prepared trace.
-    pub fn new(trace: Prepared) -> Self {
-        Self { trace, lru_jobs: 0, curves: Mutex::default() }
+    /// A prepared trace, with the name that its results carry.
+    pub fn new(name: impl Into<String>, trace: Prepared) -> Self {
+        Self { name: name.into(), trace, lru_jobs: 0, curves: Mutex::default() }
+    }
+
+    /// The name that results carry.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// From now on only jobs are run that [need no blocks](Job::needs_blocks): their names give
@@ -197,7 +215,7 @@ impl Loaded {
 
     fn record(&self, job: &Job, shown: String, counts: Counts, warm_up: u64) -> Record {
         Record {
-            trace: job.source.trace.clone(),
+            trace: self.name.clone(),
             policy: None,
             allocation: None,
             size: job.size,

@@ -1,9 +1,7 @@
 //! What must hold between policies, sizes and ways of running, on generated traces.
 
 use pantler_policy::Spec;
-use pantler_sim::{
-    Job, Json, Loaded, LruCurve, Record, Sharing, Source, WarmUp, Watch, What, share, simulate,
-};
+use pantler_sim::{Job, Json, Loaded, LruCurve, Record, Sharing, WarmUp, Watch, What, share, simulate};
 use pantler_steward::{
     Access, Allocation, Block, Counters, FileId, Options, OwnerId, PolicyName, Revocation, Steward,
 };
@@ -146,7 +144,7 @@ fn objects_of_one_size_have_bytes() {
     let outcome = simulate(&sized, "fifo".parse().unwrap(), 60, 100, &Watch::default()).unwrap();
     let (bytes, total) = (outcome.bytes.unwrap(), outcome.total);
     assert_eq!((bytes.requests, bytes.misses), (total.requests * 4096, total.misses * 4096));
-    let footprint = Loaded::new(sized).footprint();
+    let footprint = Loaded::new("t", sized).footprint();
     assert_eq!("8K,1M".parse::<pantler_sim::Sizes>().unwrap().resolve(footprint).unwrap(), [2, 256]);
 }
 
@@ -154,14 +152,9 @@ fn objects_of_one_size_have_bytes() {
 fn the_curve_knows_bytes_of_objects_of_one_size() {
     let mut builder = PreparedBuilder::new(Unit::Object);
     builder.plain(&[1, 2, 3, 1, 2, 3, 4, 1], &[4096; 8]).unwrap();
-    let mut loaded = Loaded::new(builder.finish(Vec::new(), Vec::new()));
-    let job = |size| Job {
-        source: Source { trace: "t".to_owned(), ..Source::default() },
-        what: What::Policy("lru".parse().unwrap()),
-        size,
-        ahead: None,
-        warm_up: WarmUp::None,
-    };
+    let mut loaded = Loaded::new("t", builder.finish(Vec::new(), Vec::new()));
+    let job =
+        |size| Job { what: What::Policy("lru".parse().unwrap()), size, ahead: None, warm_up: WarmUp::None };
     let jobs: Vec<Job> = (1..=8).map(job).collect();
     loaded.expect(&jobs);
     for job in &jobs {
@@ -182,7 +175,7 @@ fn the_curve_knows_owners_and_sizes() {
             let block = pantler_trace::Block { file: 0, index };
             builder.reference((draw % 3) as u32, block, (index % 77 * 100 + 1) as u32).unwrap();
         }
-        Loaded::new(builder.finish(["a", "b", "c"].map(str::to_owned).to_vec(), Vec::new()))
+        Loaded::new("t", builder.finish(["a", "b", "c"].map(str::to_owned).to_vec(), Vec::new()))
     };
     for warm_up in [WarmUp::None, WarmUp::Count(5_000)] {
         let mut jobs = jobs(&[1, 2, 3, 10, 50, 100, 300, 1_000, 5_000]);
@@ -413,13 +406,7 @@ fn drive_by_hand(trace: &Prepared, steward: &mut Steward) {
 fn jobs(sizes: &[u32]) -> Vec<Job> {
     let whats = ["lru", "fifo", "opt", "clock"].map(|name| What::Policy(name.parse().unwrap()));
     let whats = whats.into_iter().chain([What::Sharing(Box::new(Sharing::new(Allocation::LruSp)))]);
-    let job = |what: &What, size| Job {
-        source: Source { trace: "t".to_owned(), ..Source::default() },
-        what: what.clone(),
-        size,
-        ahead: None,
-        warm_up: WarmUp::Share(0.1),
-    };
+    let job = |what: &What, size| Job { what: what.clone(), size, ahead: None, warm_up: WarmUp::Share(0.1) };
     whats.flat_map(|what| sizes.iter().map(move |&size| job(&what, size)).collect::<Vec<_>>()).collect()
 }
 
@@ -428,7 +415,7 @@ fn lines(jobs: &[Job], threads: usize) -> Vec<String> {
 }
 
 fn lines_of(trace: Prepared, jobs: &[Job], threads: usize) -> Vec<String> {
-    let mut loaded = Loaded::new(trace);
+    let mut loaded = Loaded::new("t", trace);
     let mut lines = Vec::new();
     let threads = NonZeroUsize::new(threads).unwrap();
     loaded.run_all(jobs, threads, &Watch::default(), |index, record| {
@@ -444,18 +431,15 @@ fn threads_order_and_company_change_nothing() {
     let jobs = jobs(&sizes);
     let together = lines(&jobs, 1);
     assert_eq!(lines(&jobs, 4), together);
-    // One at a time there is no LRU curve; and a job that went through its text is the same job.
-    let alone = jobs.iter().map(|job| {
-        let job: Job = serde_json::from_str(&serde_json::to_string(job).unwrap()).unwrap();
-        let loaded = Loaded::new(mixed(20_000));
-        loaded.run(&job, &Watch::default()).unwrap().to_json()
-    });
+    // One at a time there is no LRU curve.
+    let alone =
+        jobs.iter().map(|job| Loaded::new("t", mixed(20_000)).run(job, &Watch::default()).unwrap().to_json());
     assert_eq!(alone.collect::<Vec<_>>(), together);
 }
 
 #[test]
 fn a_stopped_sweep_tells_nothing_half_done() {
-    let mut loaded = Loaded::new(mixed(200_000));
+    let mut loaded = Loaded::new("t", mixed(200_000));
     let watch = Watch::default();
     let jobs = jobs(&[100, 200, 300]);
     let mut told: Vec<Record> = Vec::new();
@@ -477,7 +461,7 @@ fn what_jobs_share_stops_when_told() {
     let stopped = Watch::default();
     stopped.stop();
     assert!(LruCurve::of(&trace, 0, &stopped).is_err() && stopped.done() < 200_000);
-    let mut loaded = Loaded::new(trace);
+    let mut loaded = Loaded::new("t", trace);
     assert!(loaded.look_ahead(&stopped).is_err() && !loaded.trace().has_next_uses());
     assert!(stopped.done() < 200_000, "{} references looked at", stopped.done());
     let sizes: Vec<u32> = (1..=10).map(|step| step * 30).collect();

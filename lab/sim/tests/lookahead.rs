@@ -2,14 +2,14 @@
 //!
 //! `cargo test -p pantler-sim --test lookahead -- --nocapture` prints the rows.
 
-use pantler_sim::{Ahead, Loaded, Source, Watch, load, simulate_ahead};
+use pantler_sim::{Ahead, Loaded, Watch, load, simulate_ahead};
 use pantler_steward::Lookahead;
+use pantler_trace::Options;
 use pantler_trace::testing::locate;
 
 fn oltp() -> Option<Loaded> {
     let path = locate("arc/OLTP.lis.zst")?;
-    let source = Source { trace: path.display().to_string(), ..Source::default() };
-    Some(load(&source).expect("a good trace").0)
+    Some(load(path.to_str()?, &Options::default()).expect("a good trace").0)
 }
 
 fn lru() -> pantler_policy::Spec {

@@ -4,10 +4,10 @@
 //! `cargo test -p pantler-sim --test references -- --nocapture` prints all differences as a table.
 
 use pantler_policy::Spec;
-use pantler_sim::{Loaded, LruCurve, Source, Watch, load, simulate};
-use pantler_trace::Prepared;
+use pantler_sim::{Loaded, LruCurve, Watch, load, simulate};
 use pantler_trace::generate::Specification;
 use pantler_trace::testing::locate;
+use pantler_trace::{Options, Prepared};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -109,7 +109,7 @@ fn references() -> Option<Vec<Reference>> {
 }
 
 fn loaded(path: &Path) -> Loaded {
-    load(&Source { trace: path.display().to_string(), ..Source::default() }).unwrap().0
+    load(path.to_str().unwrap(), &Options::default()).unwrap().0
 }
 
 fn points(reference: &Reference, misses: u64) -> f64 {

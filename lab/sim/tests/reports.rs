@@ -1,16 +1,16 @@
 //! Tables for people.
 
-use pantler_sim::{Ahead, Job, Loaded, Source, WarmUp, Watch, What, table};
+use pantler_sim::{Ahead, Job, Loaded, WarmUp, Watch, What, table};
 use pantler_steward::Lookahead;
 use pantler_trace::Prepared;
 
 #[test]
 fn each_lookahead_has_a_column() {
-    let loaded = Loaded::new(Prepared::from_ids(0..100));
+    let loaded = Loaded::new("t", Prepared::from_ids(0..100));
     let run = |lookahead| {
-        let (what, source) = (What::Policy("lru".parse().unwrap()), Source::default());
+        let what = What::Policy("lru".parse().unwrap());
         let ahead = Some(Ahead { lookahead, window: 1 });
-        let job = Job { source, what, size: 10, ahead, warm_up: WarmUp::None };
+        let job = Job { what, size: 10, ahead, warm_up: WarmUp::None };
         loaded.run(&job, &Watch::default()).unwrap()
     };
     let shown = table(&[run(Lookahead::None), run(Lookahead::SaW2r)]);

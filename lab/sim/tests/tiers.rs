@@ -2,9 +2,10 @@
 
 use pantler_sim::tiers::{Clients, TiersJob, TiersRecord, run_all_tiers, run_tiers, tiers_table};
 use pantler_sim::tiers::{Tally, Times};
-use pantler_sim::{Control, Json, Loaded, Sharing, Source, WarmUp, load};
+use pantler_sim::{Control, Json, Loaded, Sharing, WarmUp, load};
 use pantler_steward::Allocation;
 use pantler_steward::placement::Sizes;
+use pantler_trace::Options;
 use pantler_trace::testing::locate;
 
 fn job(protocol: &str, sizes: &[u32], clients: Clients) -> TiersJob {
@@ -19,7 +20,7 @@ fn job(protocol: &str, sizes: &[u32], clients: Clients) -> TiersJob {
 }
 
 fn loaded(trace: &str) -> Loaded {
-    load(&Source { trace: trace.to_owned(), ..Source::default() }).expect("a trace").0
+    load(trace, &Options::default()).expect("a trace").0
 }
 
 fn time(loaded: &Loaded, protocol: &str, sizes: &[u32], clients: Clients) -> (f64, Tally) {

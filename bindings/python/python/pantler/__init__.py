@@ -7,7 +7,7 @@
 
 * :func:`simulate` runs policies at sizes over a file, a generator or an array, in this process.
 * :func:`sweep` does so over many traces, on any executor of ``concurrent.futures``.
-* :func:`jobs` and :func:`run` are its two halves: jobs as lines of text, and running them.
+* :func:`jobs` and :func:`run` are its two halves: :class:`Job` after job, and running them.
 * :class:`Trace` is a trace in memory, for several calls.
 
 A result carries the very bytes that ``pantler sim --json`` prints for the same run, wherever it
@@ -19,11 +19,13 @@ from pantler._names import Generator, Parameter, Policy, generators, policies
 from pantler._result import Result
 from pantler._simulate import SIZES, simulate
 from pantler._sweep import ATTEMPTS, jobs, run, sweep
+from pantler._worker import Job
 
 __all__ = [
     "ATTEMPTS",
     "SIZES",
     "Generator",
+    "Job",
     "Parameter",
     "Policy",
     "Result",

@@ -60,22 +60,22 @@ class Trace:
 
     def ids(self) -> numpy.typing.NDArray[numpy.uint32]:
         """The references in dense ids, numbered in order of first use: a copy of shape ``(requests,)``."""
-    def jobs(
-        self,
-        policies: list[str],
-        sizes: str,
-        *,
-        warm_up_count: int | None = None,
-        warm_up_share: float | None = None,
-    ) -> list[str]:
-        """Lines of jobs about this trace, by policy, then by size; ``sizes`` in the words of the command line.
+    def jobs(self, policies: list[str], sizes: str) -> list[tuple[str, int]]:
+        """Policies at sizes, by policy, then by size; ``sizes`` in the words of the command line.
 
         Raises ValueError for a word that makes no sense.
         """
-    def run(self, jobs: list[str], *, threads: int | None = None) -> list[str]:
-        """Runs lines of jobs about this trace, and gives their records as lines of JSON, in the same order.
+    def run(
+        self,
+        jobs: list[tuple[str, int]],
+        *,
+        warm_up_count: int | None = None,
+        warm_up_share: float | None = None,
+        threads: int | None = None,
+    ) -> list[str]:
+        """Runs policies at sizes, and gives their records as lines of JSON, in the same order.
 
-        Raises ValueError for a line that is no job, or about another trace.
+        Raises ValueError for a word that makes no sense.
         """
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the trace as CSV: a file that :meth:`open` and ``pantler sim`` read.

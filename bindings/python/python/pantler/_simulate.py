@@ -65,8 +65,8 @@ def simulate(
     """
     prepared = opened(trace, format=format, unit=unit, columns=columns)
     options = _words.options(warm_up)
-    lines = prepared.jobs(_words.policy_list(policies), _words.size_list(sizes), **options)
-    return [Result(line) for line in prepared.run(lines, threads=threads)]
+    runs = prepared.jobs(_words.policy_list(policies), _words.size_list(sizes))
+    return [Result(line) for line in prepared.run(runs, threads=threads, **options)]
 
 
 def opened(trace: Any, **reading: Any) -> Trace:

@@ -2,11 +2,11 @@
 
 ::
 
-    jobs()   traces x policies x sizes --> lines, those of ``pantler sim --jobs-out``
-    run()    line --> executor --> worker reads the trace by its name, runs the job --> record
-                                   worker lost: the same line again
+    jobs()   traces x policies x sizes --> jobs
+    run()    job --> executor --> worker reads the trace by its name, runs the job --> record
+                                  worker lost: the same job again
 
-A job's result depends on its line and the trace alone, so neither where nor how often it runs changes a byte.
+A job's result depends on the job and the trace alone, so neither where nor how often it runs changes a byte.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pantler import _words, _worker
 from pantler._core import Trace
 from pantler._result import Result
 from pantler._simulate import SIZES
+from pantler._worker import Job
 
 #: How often a job is tried when its worker is lost each time.
 ATTEMPTS = 4
@@ -38,8 +39,8 @@ def jobs(
     unit: str | None = None,
     columns: str | None = None,
     warm_up: float | None = None,
-) -> list[str]:
-    """The runs of a sweep as jobs, one line of JSON each: the same bytes as ``pantler sim --jobs-out``.
+) -> list[Job]:
+    """The runs of a sweep as jobs.
 
     Reads each trace, because shares and bytes are measured against it.
 
@@ -53,7 +54,7 @@ def jobs(
 
     Returns
     -------
-    list of str
+    list of Job
         By trace, then by policy, then by size, each as given.
 
     Raises
@@ -65,19 +66,20 @@ def jobs(
     """
     names = [traces] if isinstance(traces, (str, os.PathLike)) else traces
     wanted = _words.policy_list(policies), _words.size_list(sizes)
-    options = _words.options(warm_up)
-    lines = []
+    _words.options(warm_up)
+    found = []
     for name in names:
         if not isinstance(name, (str, os.PathLike)):
             given = type(name).__name__
             raise TypeError(f"traces: {given}: expected names that workers can open; Trace.save makes a file of an array")
         trace = Trace.open(name, format=format, unit=unit, columns=columns)
-        lines += trace.jobs(*wanted, **options)
-    return lines
+        runs = trace.jobs(*wanted)
+        found += [Job(trace.name, *run, warm_up, format, unit, columns) for run in runs]
+    return found
 
 
 def run(
-    jobs: Iterable[str],
+    jobs: Iterable[Job],
     executor: Executor | Callable[[], Executor] | None = None,
     *,
     attempts: int = ATTEMPTS,
@@ -88,7 +90,7 @@ def run(
     Parameters
     ----------
     jobs
-        Lines of :func:`jobs` or ``pantler sim --jobs-out``.
+        Those of :func:`jobs`.
     executor
         Where: an executor of ``concurrent.futures`` (threads, processes, or ``client.get_executor()`` of Dask
         distributed), which stays open; or what makes one, such as ``ProcessPoolExecutor`` itself, which is closed at
@@ -102,23 +104,23 @@ def run(
     Raises
     ------
     ValueError
-        A line is no job, or its trace makes no sense.
+        A job or its trace makes no sense.
     FileNotFoundError, OSError
         The trace is not there under its name, where the job runs.
     RuntimeError
         A job's workers were lost in each attempt, or the executor broke; the cause is attached.
     """
-    lines = list(jobs)
+    wanted = list(jobs)
     if attempts < 1:
         raise ValueError(f"attempts {attempts}: expected at least 1")
     if executor is None:
         records: list[str] = []
-        for _, group in itertools.groupby(lines, _worker.source):
-            some = list(group)
-            name, reading = _worker.source(some[0])
-            records += Trace.open(name, **reading).run(some, threads=threads)
+        for (name, reading, warm_up), group in itertools.groupby(wanted, lambda job: (*job.source, job.warm_up)):
+            runs = [(job.policy, job.size) for job in group]
+            trace = Trace.open(name, **dict(reading))
+            records += trace.run(runs, threads=threads, **_words.options(warm_up))
         return [Result(record) for record in records]
-    return [Result(record) for record in _run_elsewhere(lines, executor, attempts)]
+    return [Result(record) for record in _run_elsewhere(wanted, executor, attempts)]
 
 
 def sweep(
@@ -144,24 +146,24 @@ def sweep(
 
 
 def _run_elsewhere(
-    lines: list[str], executor: Executor | Callable[[], Executor], attempts: int
+    jobs: list[Job], executor: Executor | Callable[[], Executor], attempts: int
 ) -> list[str]:
     records: dict[int, str] = {}
     lost: Exception | None = None
     for number in range(attempts):
-        missing = [index for index in range(len(lines)) if index not in records]
+        missing = [index for index in range(len(jobs)) if index not in records]
         if not missing:
             break
         with _opened(executor) as pool:
-            lost = _round(pool, lines, missing, number, records)
+            lost = _round(pool, jobs, missing, number, records)
         if isinstance(lost, BrokenExecutor) and isinstance(executor, Executor):
             remedy = "pass what makes an executor, such as ProcessPoolExecutor itself, and a broken one is replaced"
             raise RuntimeError(f"executor {type(executor).__name__} broke: {lost}; {remedy}") from lost
-    missing = [index for index in range(len(lines)) if index not in records]
+    missing = [index for index in range(len(jobs)) if index not in records]
     if missing:
-        text = f"{len(missing)} jobs lost their workers in {attempts} attempts: {lost!r}; the first: {lines[missing[0]]}"
-        raise RuntimeError(text) from lost
-    return [records[index] for index in range(len(lines))]
+        text = f"{len(missing)} jobs lost their workers in {attempts} attempts: {lost!r}"
+        raise RuntimeError(f"{text}; the first: {jobs[missing[0]]}") from lost
+    return [records[index] for index in range(len(jobs))]
 
 
 def _opened(executor: Executor | Callable[[], Executor]) -> contextlib.AbstractContextManager[Executor]:
@@ -169,7 +171,7 @@ def _opened(executor: Executor | Callable[[], Executor]) -> contextlib.AbstractC
 
 
 def _round(
-    pool: Executor, lines: list[str], missing: list[int], number: int, records: dict[int, str]
+    pool: Executor, jobs: list[Job], missing: list[int], number: int, records: dict[int, str]
 ) -> Exception | None:
     """Tries what is missing once. Returns why a worker was lost, if one was; raises what is wrong with a job."""
     lost: Exception | None = None
@@ -177,7 +179,7 @@ def _round(
     try:
         for index in missing:
             try:
-                futures[index] = pool.submit(_worker.attempt, lines[index], number)
+                futures[index] = pool.submit(_worker.attempt, jobs[index], number)
             except BrokenExecutor as error:
                 lost = error
                 break

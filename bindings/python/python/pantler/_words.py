@@ -7,7 +7,7 @@ from typing import TypedDict
 
 
 class Options(TypedDict):
-    """Options of jobs, as ``Trace.jobs`` takes them."""
+    """Options of runs, as ``Trace.run`` takes them."""
 
     warm_up_count: int | None
     warm_up_share: float | None

@@ -5,24 +5,29 @@ A worker keeps the last trace, because neighbouring jobs are mostly about the sa
 
 from __future__ import annotations
 
-import json
 import os
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
+from pantler import _words
 from pantler._core import Trace
 
-#: How a job's trace is named and read: the fields of a line.
-_SOURCE = ("format", "unit", "columns")
 
+class Job(NamedTuple):
+    """One run of a sweep: a policy at a size over a trace, with the words of :func:`pantler.simulate`."""
 
-def source(line: str) -> tuple[str, dict[str, Any]]:
-    """Which trace a job is about, and how it is read."""
-    try:
-        job = json.loads(line)
-        return job["trace"], {name: job[name] for name in _SOURCE if name in job}
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"job {line!r}: expected a line that pantler.jobs or pantler sim --jobs-out wrote") from error
+    trace: str
+    policy: str
+    size: int
+    warm_up: float | None = None
+    format: str | None = None
+    unit: str | None = None
+    columns: str | None = None
+
+    @property
+    def source(self) -> tuple[str, tuple[tuple[str, str | None], ...]]:
+        """Which trace it is about, and how that is read."""
+        return self.trace, (("format", self.format), ("unit", self.unit), ("columns", self.columns))
 
 
 class _Kept:
@@ -33,14 +38,14 @@ class _Kept:
         self._key: Any = None
         self._trace: Trace | None = None
 
-    def open(self, line: str) -> Trace:
+    def open(self, job: Job) -> Trace:
         """The trace of a job. It is read once: threads that want the same one wait for it."""
-        name, reading = source(line)
-        key = (name, sorted(reading.items()), _stamp(name))
+        name, reading = job.source
+        key = (name, reading, _stamp(name))
         with self._lock:
             if self._trace is None or key != self._key:
                 self._trace = None
-                self._trace = Trace.open(name, **reading)
+                self._trace = Trace.open(name, **dict(reading))
                 self._key = key
             return self._trace
 
@@ -66,13 +71,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
-def attempt(line: str, number: int) -> str | Exception:
+def attempt(job: Job, number: int) -> str | Exception:
     """Runs a job. Errors of the job come back as values, so that only lost workers raise.
 
     ``number`` tells attempts apart for executors that give equal calls one result.
     """
     try:
-        [record] = _kept.open(line).run([line], threads=1)
+        runs = [(job.policy, job.size)]
+        [record] = _kept.open(job).run(runs, threads=1, **_words.options(job.warm_up))
         return record
     except (ValueError, TypeError, OSError) as error:
         return error
