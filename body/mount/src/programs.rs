@@ -94,7 +94,7 @@ impl Programs {
         self.owner_of(id, uid)
     }
 
-    fn begin_owner(&self, new: NewOwner) {
+    pub(crate) fn begin_owner(&self, new: NewOwner) {
         self.inherit(new.id, new.inherits, new.process, new.uid, new.former);
         if new.is_owner_new {
             self.defaults().apply(self.cache(), new.uid, new.id);

@@ -112,7 +112,8 @@ impl Core {
             Ok(handle) => handle,
             Err(error) => return reply.error(errno(error)),
         };
-        let owner = self.programs.owner_of(request.pid(), request.uid());
+        let owner =
+            self.programs.owners().of(request.pid(), request.uid(), |new| self.programs.begin_owner(new));
         let read = Read { owner, handle, offset, length: length as usize, is_mapped, reply };
         match self.limiter.begin(read, |read| self.would_wait(read)) {
             Admission::AtOnce(read) => self.serve(read),

@@ -133,7 +133,7 @@ pub(crate) struct Tiers {
     versions: HashMap<FileId, (Version, Moment), FixedState>,
     /// The last moment at which a version was given.
     moment: Moment,
-    /// By frame of the steward.
+    /// By frame of the steward: docs/decisions/0117-three-tables-by-frame.md.
     held: Vec<Held>,
     /// Frames of blocks that were prefetched and have no reference yet.
     unreferenced: u32,
