@@ -51,6 +51,7 @@ struct Body {
     steward: Steward,
     /// The pages that are here, a bit for each.
     held: HashMap<Block, u16>,
+    held_pages: u32,
     fetched: u64,
 }
 
@@ -78,7 +79,9 @@ impl Body {
                     self.fetch(block, brought.clone(), size);
                     self.steward.fetched(block);
                 }
-                Action::Drop { block, .. } => drop(self.held.remove(&block)),
+                Action::Drop { block, .. } => {
+                    self.held_pages -= self.held.remove(&block).map_or(0, u16::count_ones);
+                }
                 _ => {}
             }
         }
@@ -102,7 +105,10 @@ impl Body {
     fn fetch(&mut self, block: Block, pages: Range<u64>, size: u64) {
         for page in pages.take_while(|page| page * PAGE < size) {
             self.fetched += PAGE.min(size - page * PAGE);
-            *self.held.entry(block).or_default() |= 1 << (page % PAGES);
+            let held = self.held.entry(block).or_default();
+            let with = *held | 1 << (page % PAGES);
+            self.held_pages += (with ^ *held).count_ones();
+            *held = with;
         }
     }
 }
@@ -126,15 +132,15 @@ fn through(pattern: &Pattern, owners: usize, hint: Option<PolicyName>) -> u64 {
         common_policy: common_policy(),
         ..Options::new(capacity)
     };
-    let mut body = Body { steward: Steward::new(options).unwrap(), held: HashMap::new(), fetched: 0 };
+    let steward = Steward::new(options).unwrap();
+    let mut body = Body { steward, held: HashMap::new(), held_pages: 0, fetched: 0 };
     if let Some(policy) = hint {
         (0..owners).for_each(|reader| body.steward.set_policy(owner(reader), 0, policy).unwrap());
     }
     for read in &pattern.reads {
         let size = pattern.sizes[read.file as usize];
         body.read(owner(read.reader), FileId(read.file), read.offset..read.offset + read.length, size);
-        let held: u32 = body.held.values().map(|held| held.count_ones()).sum();
-        assert!(held <= capacity, "{held} pages are more than {capacity}");
+        assert!(body.held_pages <= capacity, "{} pages are more than {capacity}", body.held_pages);
     }
     body.steward.validate();
     body.fetched
