@@ -124,7 +124,6 @@ fn options(words: &Web) -> Options {
         idle_time: words.idle_time,
         open_time: words.open_time,
         stop_time: words.stop_time,
-        ..Limits::default()
     };
     options
 }

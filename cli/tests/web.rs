@@ -82,12 +82,10 @@ fn what_is_wrong_is_said_with_a_status() {
 fn words_that_mean_nothing_together_are_refused_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().to_str().unwrap();
-    for words in ["--listen 127.0.0.1:8080 --metrics 127.0.0.1:8080|--metrics 127.0.0.1:8080|another port"] {
-        let [words, what, remedy] = words.split('|').collect::<Vec<_>>()[..] else { panic!("{words}") };
-        let all: Vec<&str> = ["--root", root].into_iter().chain(words.split(' ')).collect();
-        let (status, text) = refused(&all);
-        assert!(status == Some(2) && text.contains(what) && text.contains(remedy), "{words}: {text}");
-    }
+    let words = ["--root", root, "--listen", "127.0.0.1:8080", "--metrics", "127.0.0.1:8080"];
+    let (status, text) = refused(&words);
+    assert!(status == Some(2) && text.contains("--metrics 127.0.0.1:8080"), "{text}");
+    assert!(text.contains("another port"), "{text}");
 }
 
 /// Asks for a path over a connection, and takes no more than the status.
