@@ -106,20 +106,4 @@ mod tests {
             }
         }
     }
-
-    #[test]
-    fn what_the_kernel_took_is_left_free_for_a_while() {
-        let mut allowance = Allowance::new(10_240, 100);
-        let mut look = |second: u64, gone| allowance.look(second * 1_000_000_000, 9000, gone, 500);
-        assert_eq!([look(0, 0), look(0, 40), look(0, 0), look(1, 0)], [9500, 9460, 9460, 9500]);
-        assert_eq!([look(1, 5000), look(2, 0), look(99, 0)], [9084, 9124, 9500]);
-    }
-
-    #[test]
-    fn a_budget_that_fits_stays_whole_and_another_comes_back_with_the_room() {
-        let mut allowance = Allowance::new(8000, 100);
-        let mut look = |cached, room| allowance.look(1, cached, 0, room);
-        assert_eq!([look(0, 8000), look(8000, 0)], [8000; 2]);
-        assert_eq!([look(0, 7999), look(7999, 0), look(7999, 900)], [7999, 7999, 8000]);
-    }
 }
