@@ -161,22 +161,13 @@ impl<'a> Session<'a> {
     }
 
     /// Runs jobs one by one, and says what each took.
-    fn run_timed(&mut self, loaded: &mut Loaded, jobs: &[Job]) -> Result<()> {
+    fn run_timed(&mut self, loaded: &Loaded, jobs: &[Job]) -> Result<()> {
         if jobs.iter().any(|job| job.what.is_offline()) {
             let clock = Clock::start();
             if loaded.look_ahead(&self.watch).is_err() {
                 return Ok(());
             }
             tell!("next uses in {clock}");
-        }
-        loaded.expect(jobs);
-        if let Some(job) = jobs.iter().find(|job| loaded.is_on_curve(job)) {
-            let clock = Clock::start();
-            match loaded.run(job, &self.watch) {
-                Err(RunError::Stopped(_)) => return Ok(()),
-                result => result.map_err(run_error)?,
-            };
-            tell!("lru curve in {clock}");
         }
         for job in jobs {
             let clock = Clock::start();

@@ -116,16 +116,6 @@ struct Pair {
     peer: Option<(Usage, peer::Said)>,
 }
 
-/// What is measured beside the rows.
-#[derive(Serialize, Deserialize)]
-struct Curve {
-    trace: String,
-    requests: u64,
-    /// Seconds on the wall, and of the processor.
-    seconds: (f64, f64),
-    load: f64,
-}
-
 /// Parses the words, measures, and writes the report.
 pub fn bench(words: &[&str]) -> Result<()> {
     let choice = choose(words)?;
@@ -135,7 +125,7 @@ pub fn bench(words: &[&str]) -> Result<()> {
         return prepare(&choice, peer.as_ref());
     }
     shell::run(&["cargo", "build", "--release", "--package", "pantler-cli"])?;
-    let (mut rows, mut curves) = (Vec::new(), Vec::new());
+    let mut rows = Vec::new();
     for trace in traces::all(&choice) {
         let chosen = choice.trace.as_ref().is_none_or(|name| *name == trace.name);
         let mut path = None;
@@ -157,14 +147,8 @@ pub fn bench(words: &[&str]) -> Result<()> {
                 Err(error) => say(format_args!("{name}: left out: {error:#}")),
             }
         }
-        let measure = || file()?.map(|path| curve(&trace, &path)).transpose();
-        let only_lru = choice.only.as_deref().is_none_or(|only| only == "lru");
-        match kept(&format!("{}-curve", trace.name), chosen && only_lru, &choice, measure) {
-            Ok(curve) => curves.extend(curve),
-            Err(error) => say(format_args!("{}: no curve: {error:#}", trace.name)),
-        }
     }
-    let text = report::report(&rows, &curves, start_up()?);
+    let text = report::report(&rows, start_up()?);
     if choice.dry {
         print!("{text}");
         return Ok(());
@@ -292,20 +276,6 @@ fn measure_row(
     row.when.load = load();
     say(report::line(&row));
     Ok(row)
-}
-
-/// The whole LRU curve of a trace, without preparing.
-fn curve(trace: &Trace, path: &Path) -> Result<Curve> {
-    let name = path.display().to_string();
-    let words = ["sim", &name, "--format", "oracle-general", "--policy", "lru", "--size", "1%..100%/100"];
-    let usage = measure::run(PROGRAM, &[&words[..], &["--json", "--timings"]].concat())?;
-    let record: serde_json::Value = serde_json::from_str(usage.out.lines().next().context("no result")?)?;
-    Ok(Curve {
-        trace: trace.name.clone(),
-        requests: record["requests"].as_u64().context("no requests")?,
-        seconds: measure::timing(&usage.err, "lru curve").context("no timing of the curve")?,
-        load: load(),
-    })
 }
 
 /// Processes that wanted a processor in the last minute, on average.

@@ -5,7 +5,7 @@ use std::io;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use numpy::PyArray1;
 use pantler_policy::Spec;
@@ -20,8 +20,7 @@ use crate::mistakes::{of_policy, of_run, of_trace, of_words};
 /// A trace in memory, ready for jobs. Several threads may use one.
 #[pyclass(frozen, module = "pantler")]
 pub struct Trace {
-    /// Written to by runs of several jobs, which share what they compute; read by runs of one.
-    loaded: Arc<RwLock<Loaded>>,
+    loaded: Arc<Loaded>,
     /// What sizes are measured against.
     measured: Footprint,
     #[pyo3(get)]
@@ -71,11 +70,7 @@ impl Trace {
     /// The reference string in dense ids.
     fn ids<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u32>>> {
         let loaded = self.loaded.clone();
-        let copy = move |_: &Watch| {
-            let loaded = loaded.read().unwrap_or_else(PoisonError::into_inner);
-            loaded.trace().requests().to_vec()
-        };
-        Ok(PyArray1::from_vec(py, interruptible(py, copy)?))
+        Ok(PyArray1::from_vec(py, interruptible(py, move |_| loaded.trace().requests().to_vec())?))
     }
 
     /// The runs of policies at sizes, as pairs of both: by policy, then by size.
@@ -126,7 +121,6 @@ impl Trace {
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let loaded = self.loaded.clone();
         let save = move |_: &Watch| {
-            let loaded = loaded.read().unwrap_or_else(PoisonError::into_inner);
             let written = File::create(&path).and_then(|file| write(loaded.trace(), file));
             written.map_err(|source| TraceError::Io { action: "write", path, source })
         };
@@ -144,8 +138,7 @@ impl Trace {
         let (name, trace) = (loaded.name().to_owned(), loaded.trace());
         let (requests, footprint) = (trace.requests().len(), trace.distinct());
         let (unit, measured) = (trace.unit().to_string(), loaded.footprint());
-        let loaded = Arc::new(RwLock::new(loaded));
-        Self { name, loaded, measured, requests, footprint, unit, note }
+        Self { name, loaded: Arc::new(loaded), measured, requests, footprint, unit, note }
     }
 }
 
@@ -155,17 +148,7 @@ fn said<T: FromStr<Err = TraceError>>(word: Option<String>) -> PyResult<Option<T
 }
 
 /// Runs all jobs, or says why the first that failed did.
-fn run(
-    loaded: &RwLock<Loaded>,
-    jobs: &[Job],
-    threads: NonZeroUsize,
-    watch: &Watch,
-) -> Result<Vec<String>, RunError> {
-    if let [job] = jobs {
-        let loaded = loaded.read().unwrap_or_else(PoisonError::into_inner);
-        return Ok(vec![loaded.run(job, watch)?.to_json()]);
-    }
-    let mut loaded = loaded.write().unwrap_or_else(PoisonError::into_inner);
+fn run(loaded: &Loaded, jobs: &[Job], threads: NonZeroUsize, watch: &Watch) -> Result<Vec<String>, RunError> {
     let mut records = Ok(Vec::with_capacity(jobs.len()));
     loaded.run_all(jobs, threads, watch, |_, result| match (result, &mut records) {
         (Ok(record), Ok(records)) => records.push(record.to_json()),

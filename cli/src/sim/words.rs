@@ -13,7 +13,7 @@ use super::values::{self, lookahead, policy, revocation, sharing, split, warm_up
 use crate::failure::Usage;
 use crate::named::{named, names};
 
-/// Sizes where none are given: a page's worth of a curve.
+/// Sizes where none are given: a page's worth of sizes.
 const SIZES: &str = "1%,2%,5%,10%,20%,50%";
 
 /// Simulate policies over traces.

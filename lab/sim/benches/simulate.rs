@@ -8,7 +8,7 @@
 //! A Zipf trace of twenty million references (or as many as the third word says), in memory and
 //! prepared: what is measured is the loop alone, in CPU time of its thread, best of three.
 
-use pantler_sim::{Control, Footprint, LruCurve, Sharing, Sizes, Watch, share, simulate};
+use pantler_sim::{Control, Footprint, Sharing, Sizes, Watch, share, simulate};
 use pantler_steward::Allocation;
 use pantler_trace::generate::Specification;
 use pantler_trace::{Block, Prepared, PreparedBuilder, Unit};
@@ -40,9 +40,6 @@ fn main() {
         }
     }
     allocations(word(4, "2000000").parse().expect("a number of references"), alpha, &sizes);
-    let (time, _) = best(|| LruCurve::new(trace.requests(), trace.distinct(), 0));
-    let all = trace.distinct();
-    println!("lru curve    {all:>9} sizes   {:>18.1} M/s  {:.2} s", per_second(time), time.as_secs_f64());
 }
 
 /// The same law for two owners, one of which asks for every fourth block.

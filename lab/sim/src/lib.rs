@@ -11,7 +11,6 @@
 //!
 //! * [`simulate`] is one policy at one size: the loop that everything here is about.
 //! * [`share`] is one steward at one size: the same decisions as in the bodies.
-//! * [`LruCurve`] is LRU at every size, in one pass.
 //! * [`tiers`] is a hierarchy of caches, under any protocol.
 //! * [`processes`] is programs that run in virtual time, over the steward, its scheduler and disks.
 //! * [`pagecache`] is the engine of steered runs over a model of the kernel.
@@ -23,7 +22,6 @@
 mod ahead;
 mod allocation;
 mod control;
-mod curve;
 mod demand;
 mod engine;
 mod handles;
@@ -45,7 +43,6 @@ mod watch;
 pub use ahead::{Ahead, LookedAhead, simulate_ahead};
 pub use allocation::{Shared, SharedError, Sharing, share};
 pub use control::{CONTROL_BYTES_MAX, Control, ControlError};
-pub use curve::LruCurve;
 pub use engine::simulate;
 pub use job::{Job, WINDOW_MAX, WarmUp, What};
 pub use outcome::{Counts, Outcome};

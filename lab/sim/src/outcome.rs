@@ -38,27 +38,6 @@ pub(crate) fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-impl Outcome {
-    /// What was counted, and what follows from it: bytes where all blocks have as many, and the
-    /// only owner.
-    pub(crate) fn new(
-        trace: &Prepared,
-        total: Counts,
-        mut bytes: Option<Counts>,
-        mut owners: Vec<Counts>,
-    ) -> Self {
-        if let (Some(size), None) = (trace.equal_bytes(), bytes) {
-            let scale = |count: u64| count * u64::from(size);
-            bytes = Some(Counts { requests: scale(total.requests), misses: scale(total.misses) });
-        }
-        // All is the first one's, though names of others stand in lines that were skipped.
-        if let (None, Some(only)) = (trace.owners(), owners.first_mut()) {
-            *only = total;
-        }
-        Self { total, bytes, owners }
-    }
-}
-
 /// Counts batch by batch what a loop found missing: the loop itself knows positions only.
 pub(crate) struct Tally<'a> {
     trace: &'a Prepared,
@@ -101,9 +80,18 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// What was counted in all.
+    /// What was counted, and what follows from it: bytes where all blocks have as many, and the
+    /// only owner.
     pub(crate) fn finish(self) -> Outcome {
-        let Outcome { total, bytes, owners } = self.outcome;
-        Outcome::new(self.trace, total, bytes, owners)
+        let Outcome { total, mut bytes, mut owners } = self.outcome;
+        if let (Some(size), None) = (self.trace.equal_bytes(), bytes) {
+            let scale = |count: u64| count * u64::from(size);
+            bytes = Some(Counts { requests: scale(total.requests), misses: scale(total.misses) });
+        }
+        // All is the first one's, though names of others stand in lines that were skipped.
+        if let (None, Some(only)) = (self.trace.owners(), owners.first_mut()) {
+            *only = total;
+        }
+        Outcome { total, bytes, owners }
     }
 }

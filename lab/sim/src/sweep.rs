@@ -2,25 +2,25 @@
 //!
 //! ```text
 //!   jobs     0  1  2  3  4  5 ...        the next one to a free thread
-//!   threads  A: 0 2 3 ..   B: 1 4 5 ..   a shared curve is made by the first
+//!   threads  A: 0 2 3 ..   B: 1 4 5 ..
 //!   told     0, 1, 2, ...                in the order of the jobs, as soon as all before are done
 //! ```
 //!
 //! Every job's result depends on the job and the trace alone, so neither threads nor what else is
-//! run changes a digit.
+//! run changes a digit. LRU at many sizes is many runs, too:
+//! docs/decisions/0119-each-size-is-run.md.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::mpsc;
 
 use pantler_policy::Spec;
 use pantler_trace::{Options, Prepared, TraceError, prepare};
 
 use crate::ahead::{Ahead, simulate_ahead};
 use crate::allocation::{SharedError, Sharing, share};
-use crate::curve::LruCurve;
 use crate::engine::simulate;
 use crate::job::{Job, What};
 use crate::offline::next_uses;
@@ -29,16 +29,11 @@ use crate::record::{About, AheadRecord, OwnerRecord, Record};
 use crate::size::Footprint;
 use crate::watch::{Stopped, Watch};
 
-/// From this number of LRU sizes on one trace the whole curve is cheaper than separate runs.
-const CURVE_FROM: usize = 8;
-
 /// A trace ready for jobs.
 #[derive(Debug)]
 pub struct Loaded {
     name: String,
     trace: Prepared,
-    lru_jobs: usize,
-    curves: Mutex<BTreeMap<u64, Arc<LruCurve>>>,
 }
 
 /// Reads and prepares a trace: a file, or what a generator's text says. Also gives what is to be
@@ -58,7 +53,7 @@ pub type RunError = SharedError;
 impl Loaded {
     /// A prepared trace, with the name that its results carry.
     pub fn new(name: impl Into<String>, trace: Prepared) -> Self {
-        Self { name: name.into(), trace, lru_jobs: 0, curves: Mutex::default() }
+        Self { name: name.into(), trace }
     }
 
     /// The name that results carry.
@@ -110,30 +105,17 @@ impl Loaded {
         next_uses(&self.trace, watch).map(|_| ())
     }
 
-    /// These jobs will be run: with many LRU sizes among them the first draws the whole curve, and
-    /// the others read it.
-    pub fn expect(&mut self, jobs: &[Job]) {
-        self.lru_jobs = jobs.iter().filter(|job| is_lru(job)).count();
-    }
-
-    /// Whether the answer to a job will be read off the whole curve.
-    pub fn is_on_curve(&self, job: &Job) -> bool {
-        self.lru_jobs >= CURVE_FROM && LruCurve::knows_owners(&self.trace) && is_lru(job)
-    }
-
     /// Runs all jobs on `threads` threads, and tells each result in the order of the jobs. Stopped
     /// ones are not told; after [`Watch::stop`] neither is what was not begun.
     pub fn run_all(
-        &mut self,
+        &self,
         jobs: &[Job],
         threads: NonZeroUsize,
         watch: &Watch,
         tell: impl FnMut(usize, Result<Record, RunError>),
     ) {
-        self.expect(jobs);
-        let this = &*self;
         let run = |index: usize| {
-            let result = if watch.is_stopped() { Err(Stopped.into()) } else { this.run(&jobs[index], watch) };
+            let result = if watch.is_stopped() { Err(Stopped.into()) } else { self.run(&jobs[index], watch) };
             (!matches!(result, Err(RunError::Stopped(_)))).then_some(result)
         };
         side_by_side(jobs.len(), threads.get(), run, tell);
@@ -154,11 +136,7 @@ impl Loaded {
     }
 
     fn run_policy(&self, job: &Job, spec: Spec, warm_up: u64, watch: &Watch) -> Result<Record, Stopped> {
-        let outcome = if self.is_on_curve(job) {
-            self.curve(warm_up, watch)?.outcome(&self.trace, job.size)
-        } else {
-            simulate(&self.trace, spec, job.size, warm_up, watch)?
-        };
+        let outcome = simulate(&self.trace, spec, job.size, warm_up, watch)?;
         Ok(self.of_policy(job, spec, outcome, warm_up))
     }
 
@@ -230,22 +208,6 @@ impl Loaded {
             unknown: Vec::new(),
         }
     }
-
-    /// The whole LRU curve: drawn by the first that asks.
-    fn curve(&self, warm_up: u64, watch: &Watch) -> Result<Arc<LruCurve>, Stopped> {
-        let mut curves = self.curves.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(curve) = curves.get(&warm_up) {
-            watch.advance(self.trace.requests().len())?;
-            return Ok(curve.clone());
-        }
-        let curve = Arc::new(LruCurve::of(&self.trace, warm_up, watch)?);
-        curves.insert(warm_up, curve.clone());
-        Ok(curve)
-    }
-}
-
-fn is_lru(job: &Job) -> bool {
-    job.what == What::Policy(Spec::Lru(Default::default())) && job.ahead.is_none()
 }
 
 /// Does `count` pieces of work on `threads` threads, and tells the results in order. A thread ends

@@ -4,11 +4,10 @@
 //! `cargo test -p pantler-sim --test references -- --nocapture` prints all differences as a table.
 
 use pantler_policy::Spec;
-use pantler_sim::{Loaded, LruCurve, Watch, load, simulate};
+use pantler_sim::{Loaded, Watch, load, simulate};
 use pantler_trace::generate::Specification;
 use pantler_trace::testing::locate;
 use pantler_trace::{Options, Prepared};
-use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Traces by the name that the references give them.
@@ -197,29 +196,15 @@ fn misses_are_those_of_other_programs() {
     assert!(rows.iter().all(|rows| *rows >= 6), "rows of each rival: {rows:?}");
 }
 
-#[test]
-fn the_lru_curve_has_every_reference_on_it() {
-    let Some(references) = references() else { return };
-    let mut curves = BTreeMap::new();
-    for (name, file) in TRACES {
-        let Some(path) = locate(file) else { return };
-        let loaded = loaded(&path);
-        curves.insert(name, LruCurve::new(loaded.trace().requests(), loaded.trace().distinct(), 0));
-    }
-    for reference in references.iter().filter(|reference| reference.policy == "LRU") {
-        let misses = curves[reference.trace.as_str()].misses(reference.frames);
-        assert_eq!(misses, reference.misses, "{} {}", reference.trace, reference.frames);
-    }
-}
-
 /// LRU on OLTP as in table 1 of the ARC paper (Megiddo and Modha, FAST 2003), to its two digits.
 #[test]
 fn oltp_is_that_of_the_paper() {
     let Some(path) = locate("arc/OLTP.lis.zst") else { return };
     let loaded = loaded(&path);
-    let curve = LruCurve::new(loaded.trace().requests(), loaded.trace().distinct(), 0);
+    let lru = "lru".parse().unwrap();
     for (frames, percent) in [(1000, 32.83), (2000, 42.47), (5000, 53.65), (10_000, 60.70), (15_000, 64.63)] {
-        let ratio = 100.0 * (1.0 - curve.misses(frames) as f64 / curve.requests() as f64);
+        let outcome = simulate(loaded.trace(), lru, frames, 0, &Watch::default()).unwrap();
+        let ratio = 100.0 * outcome.total.hit_ratio();
         assert_eq!(format!("{ratio:.2}"), format!("{percent:.2}"), "{frames} frames");
     }
 }

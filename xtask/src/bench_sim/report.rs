@@ -2,13 +2,11 @@
 
 use std::fmt::Write;
 
-use super::{Curve, Pair, Row, peer};
+use super::{Pair, Row, peer};
 use crate::shell;
 
 /// Bytes that a run may have: its own, and the prepared trace.
 const MEMORY_MAX: (u64, u64) = (150 << 20, 250 << 20);
-/// Seconds for a curve of 20 million requests.
-const CURVE_SECONDS: f64 = 2.0;
 /// Seconds for one start.
 const START_UP_MAX: f64 = 0.005;
 /// Processes that want a processor while rows are measured, at most, for times on the wall to be
@@ -22,7 +20,7 @@ pub fn line(row: &Row) -> String {
 }
 
 /// The whole document.
-pub fn report(rows: &[Row], curves: &[Curve], start_up: f64) -> String {
+pub fn report(rows: &[Row], start_up: f64) -> String {
     let mut text = "# The simulator beside libCacheSim\n\n## Question\n\n\
          How much faster than its peer is `pantler sim`, in its loop and from the raw file to the result?\n\n\
          ## Method\n\n`make bench-sim`: both programs read the same records of 24 bytes (`oracleGeneral`), objects of size one, \
@@ -60,37 +58,19 @@ pub fn report(rows: &[Row], curves: &[Curve], start_up: f64) -> String {
         text += &table_row(row);
     }
     text += "\n### Others\n\n| what | seconds on the wall | of the processor | load | bar |\n| --- | ---: | ---: | ---: | --- |\n";
-    for curve in curves {
-        let Curve { trace, requests, seconds: (wall, processor), load } = curve;
-        let bar = match bar_of(curve) {
-            Some(bar) if *wall >= bar => format!("**not below {bar} s**"),
-            Some(bar) => format!("below {bar} s"),
-            None => String::new(),
-        };
-        let _ = writeln!(
-            text,
-            "| exact LRU curve, {trace}, {requests} requests | {wall:.2} | {processor:.2} | {load:.1} | {bar} |"
-        );
-    }
     let bar =
         if start_up > START_UP_MAX { format!("**over {START_UP_MAX}**") } else { START_UP_MAX.to_string() };
     let _ = writeln!(text, "| one start of `pantler` | {start_up:.4} | | {:.1} | {bar} |", super::load());
-    text + &conclusion(rows, curves, start_up)
-}
-
-/// Seconds in which a whole curve shall be drawn, where anything is asked.
-fn bar_of(curve: &Curve) -> Option<f64> {
-    (curve.requests == 20_000_000).then_some(CURVE_SECONDS)
+    text + &conclusion(rows, start_up)
 }
 
 /// How many rows miss a bar, and what their circumstances say of that.
-fn conclusion(rows: &[Row], curves: &[Curve], start_up: f64) -> String {
+fn conclusion(rows: &[Row], start_up: f64) -> String {
     let slow_rows = rows.iter().filter(|row| Figures::of(row).lost(row)).count();
     let large_rows = rows.iter().filter(|row| is_large(row)).count();
     let lost: Vec<String> = rows.iter().filter_map(losses).collect();
-    let slow = |curve: &&Curve| bar_of(curve).is_some_and(|bar| curve.seconds.0 >= bar);
-    let others = curves.iter().filter(slow).count() + usize::from(start_up > START_UP_MAX);
-    let all = rows.len() + curves.iter().filter(|curve| bar_of(curve).is_some()).count() + 1;
+    let others = usize::from(start_up > START_UP_MAX);
+    let all = rows.len() + 1;
     let mut text = format!(
         "\n## Conclusion\n\n{} of {all} rows with a bar miss one: {slow_rows} that of time on the wall, {large_rows} that of memory, and {others} \
          among the others.\n",
@@ -293,7 +273,7 @@ mod tests {
             row("arc", (11.0, 6.0), 151),
             row("opt", (11.0, 4.0), 251),
         ];
-        let text = conclusion(&rows, &[], 0.001);
+        let text = conclusion(&rows, 0.001);
         assert!(
             text.contains("3 of 5 rows with a bar miss one: 2 that of time on the wall, 2 that of memory, and 0 among the others."),
             "{text}"
