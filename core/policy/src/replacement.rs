@@ -267,6 +267,7 @@ policies! {
     Duel: crate::Duel,
     Linux: crate::Linux,
     Memcached: crate::Memcached,
+    Mglru: crate::Mglru,
     RedisLfu: crate::RedisLfu,
     RedisLru: crate::RedisLru,
     WTinyLfu: crate::WTinyLfu,

@@ -26,6 +26,7 @@ mod lirs;
 mod lrfu;
 mod lru_k;
 mod memcached;
+mod mglru;
 mod mq;
 mod redis;
 mod w_tinylfu;
