@@ -129,8 +129,9 @@ fn asked(words: &Dust, target: &str, stop: &Stop) -> Result<Report> {
     let mut watch = |inquiry: &Inquiry, script: &Script| tell(start, inquiry, script);
     let inquiry = investigate_watching(Inquiry::new(options), target.as_mut(), stop, &mut watch)
         .map_err(targets::refused)?;
-    let block_bytes = target.block_bytes();
-    stop.heeding(move || Report::of(&name, block_bytes, &inquiry)).map_err(targets::refused)
+    let (block_bytes, claimed) = (target.block_bytes(), target.claimed());
+    let report = move || Report { claimed, ..Report::of(&name, block_bytes, &inquiry) };
+    stop.heeding(report).map_err(targets::refused)
 }
 
 /// A script of an inquiry that began at `start` is about to be run: says so in one line.

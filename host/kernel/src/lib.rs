@@ -3,6 +3,7 @@
 //!
 //! * [`pages`]: the page cache of an open file: `cachestat`, `fadvise`, `readahead`, writing back.
 //! * [`held`]: what a mount of Pantler holds of a file.
+//! * [`reclaim`]: by which order the kernel says that it evicts.
 //! * [`group`]: the control group of one run, version 1 or 2; [`memory`]: limits of the groups that
 //!   this process is in.
 //! * [`process`], [`pid_namespace`], [`mount_table`]: what `/proc` says; [`unserved`]: mounts
@@ -29,6 +30,7 @@ pub mod names;
 pub mod pages;
 pub mod pid_namespace;
 pub mod process;
+pub mod reclaim;
 pub mod unserved;
 
 pub use error::KernelError;

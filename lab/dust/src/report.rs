@@ -38,6 +38,8 @@ pub struct Report {
     pub certainty: f64,
     /// Whether the family explains what was seen.
     pub verdict: Known,
+    /// The policy that the target says it has; `null` where it says nothing.
+    pub claimed: Option<&'static str>,
     /// Why nothing can be certain: `fetches-ahead`, `unclear` or `contradicted`; `null` where
     /// nothing of that is so.
     pub doubt: Option<Doubt>,
@@ -64,7 +66,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Of an inquiry about a target with blocks of `block_bytes`.
+    /// Of an inquiry about a target with blocks of `block_bytes`. What it claims is entered by the
+    /// caller.
     pub fn of(target: &str, block_bytes: Option<u64>, inquiry: &Inquiry) -> Self {
         let verdict = inquiry.verdict();
         let round = |value: f64| (value * 1e5).round() / 1e5;
@@ -81,6 +84,7 @@ impl Report {
                 .map(|(blocks, (low, high))| Measured { blocks, interval: [low, high] }),
             certainty: round(verdict.certainty),
             verdict: verdict.verdict,
+            claimed: None,
             doubt: verdict.doubt,
             accesses: verdict.accesses,
             equivalent: verdict.equivalent,
@@ -121,10 +125,24 @@ impl Report {
         if !self.equivalent.is_empty() {
             let _ = write!(text, "\n  could as well be {}", self.equivalent.join(", "));
         }
+        if let Some(claimed) = self.claimed {
+            let _ = write!(text, "\n  the kernel says that it has {claimed}{}", self.claim_text(claimed));
+        }
         if !self.family.is_empty() {
             let _ = write!(text, "\n  {}", self.grounds());
         }
         text + "\n"
+    }
+
+    /// Whether what was found is what was claimed.
+    fn claim_text(&self, claimed: &str) -> &'static str {
+        let found = |name: &String| name == claimed;
+        match self.verdict {
+            Known::Unknown => "",
+            Known::Known if found(&self.family) => ": it has",
+            Known::Known if self.equivalent.iter().any(found) => ": it may have",
+            Known::Known => ": it has not",
+        }
     }
 
     /// What stands in the way of any certainty, and the remedy.
@@ -221,6 +239,12 @@ mod tests {
         (report.calibration, report.noise, report.noise_error) = (0.998, 0.0041, 0.0006);
         (report.hit_ns, report.miss_ns) = (Some(612.0), Some(61_000.0));
         report.measured = Some(Measured { blocks: 3804, interval: [3233, 5706] });
+        let claim = |report: &Report| report.text().lines().nth(1).map(String::from);
+        report.claimed = Some("linux");
+        assert_eq!(claim(&report).as_deref(), Some("  the kernel says that it has linux: it has"));
+        report.claimed = Some("mglru");
+        assert_eq!(claim(&report).as_deref(), Some("  the kernel says that it has mglru: it has not"));
+        report.claimed = None;
         assert_eq!(
             report.text(),
             "linux:ratio=2  99.1 % certain  capacity 4,012 ± 15 pages  \

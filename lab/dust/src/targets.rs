@@ -40,6 +40,11 @@ pub trait Target {
         None
     }
 
+    /// The policy that it says it has, as the simulator names it. What is found does not rest on it.
+    fn claimed(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Values of others that it holds: asking it evicts them.
     ///
     /// # Errors
@@ -88,7 +93,7 @@ pub fn expectations(name: &str) -> Options {
     let corners: &[(&str, f64)] = match name {
         _ if redis => &[("redis-lru", CORNERS), ("redis-lfu", CORNERS), ("noeviction", CORNERS)],
         _ if memcached => &[("memcached", CORNERS)],
-        "pagecache" => &[("linux", CORNERS)],
+        "pagecache" => &[("linux", CORNERS), ("mglru", CORNERS)],
         // One misplaced block moves its hand, and with it all that comes after.
         _ if name.starts_with("mount ") => &[("sieve", CORNERS)],
         _ => options.corners,

@@ -99,6 +99,7 @@ const FAMILIES: &[Family] = &[
     family("redis-lru", &[whole("samples", 2.0, 16.0, &[3.0, 5.0, 10.0])]),
     family("redis-lfu", &[whole("samples", 3.0, 16.0, &[5.0])]),
     family("linux", &[whole("ratio", 0.0, 8.0, &[0.0, 2.0]), whole("demote", 1.0, 8.0, &[1.0, 3.0])]),
+    family("mglru", &[whole("rework", 0.0, 1.0, &[0.0, 1.0])]),
     family("lirs", &[share("cold", 0.0, 0.4, &[0.01, 0.05, 0.1])]),
     family("mq", &[factor("life", 0.3, 20.0, &[2.0, 5.0])]),
     family("w-tinylfu", &[share("window", 0.0, 0.6, &[0.01, 0.05, 0.2])]),

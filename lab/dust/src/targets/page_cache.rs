@@ -6,8 +6,8 @@
 //! ```
 //!
 //! G1  Reads are random to the kernel (`FADV_RANDOM`), so that it reads nothing ahead.
-//! G2  Each visit has a file of its own, and the last one is deleted: shadows of evicted pages do
-//!     not carry over.
+//! G2  Each visit has a file and a control group of its own, and the last ones are deleted: shadows
+//!     of evicted pages do not carry over, nor what the kernel learnt of generations and tiers.
 //! G3  The group's statistics are read every 64 accesses. Reading them makes them fresh; reclaim
 //!     would otherwise look at numbers that are up to two seconds old, and be another policy in a
 //!     short run.
@@ -27,6 +27,8 @@ use std::time::Instant;
 
 use pantler_kernel::group::mounts::{Memory, Places};
 use pantler_kernel::names::{leftovers_in, run_name};
+use pantler_kernel::reclaim;
+use pantler_policy::{Linux, Mglru, Online};
 use rustix::fs::{Advice, fadvise};
 
 use super::{Stop, Target, TargetError, failed};
@@ -42,6 +44,7 @@ const DESCRIPTORS: usize = 16;
 const GROWTH_BYTES: u64 = 8 << 20;
 /// The end of names.
 const NAME: &str = "dust";
+const REMEDY: &str = "run as root, with control groups for memory";
 /// Memory of the group.
 const LIMIT_BYTES: u64 = 16 << 20;
 
@@ -65,9 +68,10 @@ impl PageCacheTarget {
         Ok(Self { folder: folder.to_owned(), group: Group::new(LIMIT_BYTES)?, visit: None, visits: 0, stop })
     }
 
-    fn flush(&mut self) {
+    fn flush(&mut self) -> Result<(), TargetError> {
         self.visit = None;
         self.visits += 1;
+        self.group.renew()
     }
 
     fn prepare(&mut self, blocks: u32) -> Result<(), TargetError> {
@@ -85,7 +89,7 @@ impl PageCacheTarget {
 impl Target for PageCacheTarget {
     fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
         if script.cold {
-            self.flush();
+            self.flush()?;
         }
         self.prepare(script.blocks())?;
         let Some(visit) = &self.visit else { return Ok(Vec::new()) };
@@ -107,6 +111,10 @@ impl Target for PageCacheTarget {
 
     fn block_bytes(&self) -> Option<u64> {
         Some(PAGE)
+    }
+
+    fn claimed(&self) -> Option<&'static str> {
+        Some(if reclaim::is_by_generations() { Mglru::NAME } else { Linux::NAME })
     }
 }
 
@@ -162,13 +170,15 @@ impl VisitFile {
 #[derive(Debug)]
 struct Group {
     folder: PathBuf,
+    /// The file that takes the limit, below the folder.
+    limit: &'static str,
+    limit_bytes: u64,
     /// Where the process came from.
     home: PathBuf,
 }
 
 impl Group {
     fn new(limit_bytes: u64) -> Result<Self, TargetError> {
-        const REMEDY: &str = "run as root, with control groups for memory";
         let missing = |what: String| TargetError::Missing { what, remedy: REMEDY };
         let places = Places::read().map_err(|error| missing(error.to_string()))?;
         let (above, limit, home) = match places.memory {
@@ -180,14 +190,25 @@ impl Group {
             // One that cannot be removed is not empty, so it is in use after all.
             let _ = fs::remove_dir(group);
         }
-        let folder = above.join(run_name(NAME));
-        fs::create_dir(&folder)
-            .map_err(|error| missing(format!("a memory control group ({}: {error})", folder.display())))?;
-        let group = Self { folder, home };
-        fs::write(group.folder.join(limit), limit_bytes.to_string()).map_err(|error| {
-            missing(format!("a limit of memory ({}: {error})", group.folder.join(limit).display()))
-        })?;
+        let group = Self { folder: above.join(run_name(NAME)), limit, limit_bytes, home };
+        group.make()?;
         Ok(group)
+    }
+
+    fn make(&self) -> Result<(), TargetError> {
+        let missing = |what: String| TargetError::Missing { what, remedy: REMEDY };
+        fs::create_dir(&self.folder).map_err(|error| {
+            missing(format!("a memory control group ({}: {error})", self.folder.display()))
+        })?;
+        let limit = self.folder.join(self.limit);
+        fs::write(&limit, self.limit_bytes.to_string())
+            .map_err(|error| missing(format!("a limit of memory ({}: {error})", limit.display())))
+    }
+
+    /// Makes it anew (G2).
+    fn renew(&self) -> Result<(), TargetError> {
+        fs::remove_dir(&self.folder).map_err(failed(self.folder.display()))?;
+        self.make()
     }
 
     fn enter(&self) -> Result<Inside<'_>, TargetError> {
