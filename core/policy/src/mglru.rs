@@ -1,19 +1,20 @@
 //! The multi-generational LRU of Linux (MGLRU), for pages that are read by descriptor.
 //!
 //! ```text
-//!   oldest    front [a 1] [b 3] [c 1] back     newcomers; the front leaves, or moves on
-//!             evict ^    |           ^ insert
-//!   next      front [d 0] v [e 2] back         protected: its count starts again
+//!   oldest    front [a 1] [b 3] [c 1] back     the front leaves, or moves on
+//!             evict ^      | protected
+//!   next      front [d 0]  v  [e 2] back       newcomers, if four generations are there
 //!   youngest  front back                       for pages that are mapped: here it stays empty
 //!   shadows   front [x 1] [y 5] back           ghosts, each with its count and when it left
 //! ```
 //!
 //! A reference only counts. The count is the *tier*: 1 reference is tier 0, 2 are tier 1, 3 and 4
 //! tier 2, more tier 3. A page that comes to the front of the oldest generation leaves, unless its
-//! tier is protected: then it moves to the next generation. A controller protects a tier, and those
-//! above it, when refaults of its pages are `gain` times as frequent as those of tier 0. A page of
-//! five references is always protected. An empty generation ends, which halves what the controller
-//! knows. When two generations are left, another one begins.
+//! tier is protected: then it moves to the next generation, and its count starts again. A
+//! controller protects a tier, and those above it, when refaults of its pages are more than `gain`
+//! times as frequent as those of tier 0. A page of five references is always protected. An empty
+//! generation ends, which halves what the controller knows; another one begins when too few are
+//! left. While three are there, newcomers enter the oldest.
 //!
 //! R1  A resident handle is in the list of its generation, which its mark names; ghosts are in
 //!     `shadows`, and left a generation that has begun.
@@ -22,13 +23,16 @@
 //!     forgets four at most.
 //! R4  One eviction protects no more pages than are resident.
 //!
-//! Sources: Linux, Documentation/mm/multigen_lru.rst, and what Debian's 6.12 and 7.3 were seen to
-//! do (docs/benchmarks/kernels.md). `rework=1` is Linux 6.14 and later: a page that was protected
-//! for five references stays in tier 3, and comes back to it; a refault counts while the generation
-//! that the page left is one of the last four, before only while it is the oldest; and generations
-//! begin by their number alone, before also when their sizes are far from equal. Differences: pages
-//! leave one by one, the kernel isolates 64 at a time, and for them asks the controller once. No
-//! page is mapped or anonymous. Defaults: `gain=2,least=64,ghosts=8.0,rework=0`.
+//! Sources: Linux, Documentation/mm/multigen_lru.rst, and what Debian's 6.12 (`rework=0`) and 7.3
+//! (`rework=1`) were seen to do (docs/decisions/0112-generations-as-they-are-seen.md). In 7.3 a
+//! generation begins whenever fewer than four are left, in 6.12 when two are, or when the sizes of
+//! three are far from equal. A page of five references stays in tier 3 there, also when it comes
+//! back; in 6.12 one of four comes back as one of five. A refault counts if the generation that the
+//! page left is one of the last four, in 6.12 if it is still the oldest. Differences: pages leave
+//! one by one, the kernel isolates 64 at a time; in 7.3 one newcomer in 31 is not read
+//! yet when it enters its generation, here only those that are placed; no page is mapped or
+//! anonymous.
+//! Defaults: `gain=2,least=64,ghosts=8.0,rework=0`.
 
 use alloc::vec::Vec;
 
@@ -59,7 +63,7 @@ parameters! {
         "least" => least: u32 = 64, 0..=1_000_000;
         /// Ghosts at most, in multiples of the frames.
         "ghosts" => ghosts: f64 = 8.0, 0.0..=1e6;
-        /// 1 is Linux 6.14 and later, 0 is older.
+        /// 1 is Linux 7.3, 0 is Linux 6.12.
         "rework" => rework: u8 = 0, 0..=1;
     }
 }
@@ -127,11 +131,22 @@ impl Mglru {
         self.youngest - self.oldest + 1
     }
 
-    /// The generation that a newcomer enters.
-    fn entry(&self, mark: u8) -> u64 {
-        let is_full = self.generations() == GENERATIONS as u64;
-        let is_later = !self.is_reworked() || mark & FIFTH != 0;
-        self.oldest + u64::from(is_full && is_later)
+    /// A newcomer enters a generation.
+    #[inline]
+    fn enter(&mut self, links: &mut Links, handle: Handle, is_read: bool) {
+        self.reserve(links.capacity());
+        let mut bits = 0;
+        if links.is_linked(handle) {
+            bits = self.refault(links, handle);
+            self.list(SHADOW).remove(links, handle);
+        }
+        if is_read && bits & COUNT == 0 {
+            bits |= ONE;
+        }
+        let is_later = self.generations() == GENERATIONS as u64 && (is_read || !self.is_reworked());
+        let entry = list_of(self.oldest + u64::from(is_later));
+        self.list(entry).push_back(links, handle);
+        links.set_mark(handle, entry | bits);
     }
 
     /// The least tier that is protected.
@@ -157,7 +172,7 @@ impl Mglru {
         };
         let is_needed = match self.generations() {
             GENERATIONS_MIN => true,
-            generations => generations == GENERATIONS_MIN + 1 && !self.is_reworked() && is_uneven(),
+            generations => generations == GENERATIONS_MIN + 1 && (self.is_reworked() || is_uneven()),
         };
         self.youngest += u64::from(is_needed);
         is_needed
@@ -252,15 +267,11 @@ impl Policy for Mglru {
 
     #[inline]
     fn insert(&mut self, links: &mut Links, handle: Handle) {
-        self.reserve(links.capacity());
-        let mut bits = 0;
-        if links.is_linked(handle) {
-            bits = self.refault(links, handle);
-            self.list(SHADOW).remove(links, handle);
-        }
-        let entry = list_of(self.entry(bits));
-        self.list(entry).push_back(links, handle);
-        links.set_mark(handle, entry | if bits & COUNT == 0 { bits | ONE } else { bits });
+        self.enter(links, handle, true);
+    }
+
+    fn place(&mut self, links: &mut Links, handle: Handle) {
+        self.enter(links, handle, false);
     }
 
     #[inline]

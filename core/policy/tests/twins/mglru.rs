@@ -1,7 +1,7 @@
 //! The multi-generational LRU of Linux: one record per page known, generations by number, and
 //! tiers by the number of references, as the documentation tells it.
 
-use pantler_policy::Handle;
+use pantler_policy::{Handle, Links, Policy, Replacement};
 
 use crate::harness::{Twin, check};
 
@@ -69,7 +69,7 @@ impl Mglru {
             let young = self.size(self.max_seq);
             let old = self.size(self.min_seq);
             let is_uneven = 2 * young > all || 4 * old < all;
-            if count == 2 || count == 3 && !self.reworked && is_uneven {
+            if count == 2 || count == 3 && (self.reworked || is_uneven) {
                 self.max_seq += 1;
             } else {
                 return;
@@ -83,7 +83,7 @@ impl Mglru {
             (self.refaulted[tier] as f64 + more) / (self.passed[tier] as f64 + margin)
         };
         let bar = self.gain * share(0, 1.0, self.least);
-        // A share of nothing is no number, and not greater.
+        // A share of nothing is not a number: no comparison with it holds.
         let is_outlying =
             |tier: usize| self.refaulted[tier] as f64 >= self.least && share(tier, 0.0, 0.0) > bar;
         [0, 1, 2, 3].map(|tier| (1..=tier).any(is_outlying))
@@ -122,16 +122,13 @@ impl Twin for Mglru {
                 }
             }
         }
-        page.generation = match (self.max_seq - self.min_seq, self.reworked) {
-            (3, false) => self.min_seq + 1,
-            (3, true) if page.is_of_the_working_set => self.min_seq + 1,
-            _ => self.min_seq,
-        };
+        // The second oldest, if all four are there.
+        page.generation = if self.max_seq - self.min_seq == 3 { self.min_seq + 1 } else { self.min_seq };
         self.pages.push(page);
     }
 
     fn evict(&mut self, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
-        // What the controller says does not change while pages are looked at.
+        // The controller is asked once for each eviction.
         let protected = self.protected();
         let most_walked = self.resident().len();
         let mut walked = 0;
@@ -210,4 +207,21 @@ fn mglru() {
     check("mglru:least=1", |frames| twin(frames, 2.0, 1.0, 8.0, false));
     check("mglru:gain=1,least=2,rework=1,ghosts=1.5", |frames| twin(frames, 1.0, 2.0, 1.5, true));
     check("mglru:gain=0,least=0", |frames| twin(frames, 0.0, 0.0, 8.0, false));
+}
+
+/// As by readahead. In 7.3 it enters the oldest generation, below those that were read.
+#[test]
+fn a_page_that_is_placed_was_not_read() {
+    let first_out = |spec: &str, reads: u32| {
+        let (mut links, spec) = (Links::new(2), spec.parse().unwrap());
+        let mut mglru = Replacement::new(spec, 2).unwrap();
+        mglru.insert(&mut links, 1);
+        mglru.place(&mut links, 0);
+        (0..reads).for_each(|_| mglru.hit(&mut links, 0));
+        (0..4).for_each(|_| mglru.hit(&mut links, 1));
+        mglru.evict(&mut links, &|_| false)
+    };
+    // Page 1 has five references: it is protected.
+    assert_eq!([first_out("mglru", 4), first_out("mglru", 5)], [Some(0), Some(1)]);
+    assert_eq!(first_out("mglru:rework=1", 0), Some(0));
 }
