@@ -40,7 +40,8 @@ pub trait Target {
         None
     }
 
-    /// The policy that it says it has, as the simulator names it. What is found does not rest on it.
+    /// The policy that it says it has, as the simulator names it. What is found does not rest on
+    /// it.
     fn claimed(&self) -> Option<&'static str> {
         None
     }
