@@ -56,10 +56,12 @@ fn has_what_it_says() {
     for left in (0..TRIES).rev() {
         let Some((claimed, verdict)) = asked(false) else { return };
         assert_eq!(verdict.family, claimed, "{verdict:?}");
-        // An emulated clock misleads more often than that.
-        let bar = f64::max(0.015, verdict.calibration.noise + 0.005);
+        // Generations depend on a count of refaults that is near its bound, and Linux 7.3 now and
+        // then reclaims hundreds of pages at once. An emulated clock misleads more often, too.
+        let (bar, least) = if claimed == "mglru" { (0.02, 3500) } else { (0.015, 3700) };
+        let bar = f64::max(bar, verdict.calibration.noise + 0.005);
         assert!(verdict.mismatch <= bar, "{verdict:?}");
-        assert!((3700..4200).contains(&verdict.capacity), "{verdict:?}");
+        assert!((least..4200).contains(&verdict.capacity), "{verdict:?}");
         if verdict.verdict == Known::Known {
             let per_block = verdict.accesses as f64 / f64::from(verdict.capacity);
             assert!(per_block <= 30.0, "{per_block} accesses for each block");
