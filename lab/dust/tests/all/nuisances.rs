@@ -1,5 +1,6 @@
 //! Caches that evict in batches, or late, are named with that beside their policy.
 
+use pantler_dust::infer::family::Family;
 use pantler_dust::infer::simulate::{Nuisances, Simulated};
 use pantler_dust::{Inquiry, Known, Options, Reading, Script, Target, TargetError, Verdict, investigate};
 use pantler_policy::{Replacement, Spec};
@@ -30,7 +31,9 @@ impl Target for Evictor {
 fn ask(policy: &str, nuisances: Nuisances, seed: u64) -> Verdict {
     let spec = policy.parse().expect("a policy");
     let mut target = Evictor { spec, nuisances, cache: empty(spec, nuisances) };
-    let inquiry = Inquiry::new(Options { seed, ..Options::default() });
+    // What is asked next depends on all candidates, and what is seen of an evictor on that.
+    let families = Family::all().iter().filter(|family| family.name != "mglru").collect();
+    let inquiry = Inquiry::new(Options { seed, families, ..Options::default() });
     investigate(inquiry, &mut target).expect("it answers").verdict()
 }
 
