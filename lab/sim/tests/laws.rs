@@ -176,7 +176,7 @@ fn alone_under_a_steward_each_policy_is_that_of_the_loop() {
                 // blocks of files there.
                 "w-tinylfu" => alone / 50,
                 // They remember more than a running cache does, or nearly (decision 0030).
-                "lfu-perfect" | "lirs" | "lru-k" | "mq" => alone / 10,
+                "lfu-perfect" | "lirs" | "lru-k" | "mglru" | "mq" => alone / 10,
                 _ => 0,
             };
             assert!(
