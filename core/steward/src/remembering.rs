@@ -36,7 +36,7 @@ use crate::Block;
 use crate::index::put;
 
 /// Handles for each frame that the policy counts on, its own included. MQ remembers four blocks per
-/// frame, most others fewer; LRU-K, LIRS and `lfu-perfect` would remember more.
+/// frame, most others fewer; LRU-K, LIRS, `mglru` and `lfu-perfect` would remember more.
 const GHOSTS_PER_FRAME: u32 = 6;
 /// One handle of this number is free after a walk over the ghosts, or else there are more handles
 /// or some ghosts are forgotten. With 4, MQ would lose ghosts that it still remembers: its blocks

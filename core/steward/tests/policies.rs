@@ -110,7 +110,7 @@ fn policies_that_remember_little_stay_exact_when_handles_run_out() {
 }
 
 /// Default parameters with which a policy may remember more than five blocks for each frame.
-const REMEMBER_MORE: [&str; 3] = ["lfu-perfect", "lru-k", "lirs"];
+const REMEMBER_MORE: [&str; 4] = ["lfu-perfect", "lirs", "lru-k", "mglru"];
 
 #[test]
 fn under_random_operations_every_policy_stays_in_order() {
