@@ -501,6 +501,22 @@ impl Forgotten {
         self.noted += 1;
     }
 
+    /// Forgets the oldest of `ghosts` beyond `most`, as many as one verb may. `newest` became one
+    /// just now: one that is not even remembered was never a ghost.
+    #[inline]
+    pub(crate) fn trim(&mut self, links: &mut Links, ghosts: &mut List, most: u32, newest: Handle) {
+        for _ in 0..Self::MAX {
+            if ghosts.len() <= most {
+                return;
+            }
+            let Some(oldest) = ghosts.front() else { return };
+            ghosts.remove(links, oldest);
+            if oldest != newest {
+                self.note(oldest);
+            }
+        }
+    }
+
     /// The oldest that was not handed out.
     pub fn take(&mut self) -> Option<Handle> {
         let at = self.told.max(self.noted.saturating_sub(Self::MAX));

@@ -197,14 +197,7 @@ impl Policy for Linux {
         self.shift(links, victim, SHADOW);
         self.left[victim as usize] = self.age;
         self.age += 1;
-        for _ in 0..Forgotten::MAX {
-            if self.list(SHADOW).len() <= self.frames {
-                break;
-            }
-            let Some(oldest) = self.list(SHADOW).front() else { break };
-            self.list(SHADOW).remove(links, oldest);
-            self.forgotten.note(oldest);
-        }
+        self.forgotten.trim(links, &mut self.lists[usize::from(SHADOW)], self.frames, victim);
         Some(victim)
     }
 

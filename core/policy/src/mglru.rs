@@ -281,17 +281,7 @@ impl Policy for Mglru {
         self.left[victim as usize] = self.oldest;
         self.shift(links, victim, SHADOW, COUNT | FIFTH);
         self.end_empty();
-        for _ in 0..Forgotten::MAX {
-            if self.list(SHADOW).len() <= self.ghosts_max {
-                break;
-            }
-            let Some(oldest) = self.list(SHADOW).front() else { break };
-            self.list(SHADOW).remove(links, oldest);
-            // A victim that is not even remembered was never a ghost.
-            if oldest != victim {
-                self.forgotten.note(oldest);
-            }
-        }
+        self.forgotten.trim(links, &mut self.lists[usize::from(SHADOW)], self.ghosts_max, victim);
         Some(victim)
     }
 

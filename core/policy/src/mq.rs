@@ -180,17 +180,7 @@ impl Policy for Mq {
         self.resident -= 1;
         self.ghosts.push_back(links, victim);
         links.set_mark(victim, GHOST);
-        for _ in 0..Forgotten::MAX {
-            if self.ghosts.len() <= self.ghosts_max {
-                break;
-            }
-            let Some(oldest) = self.ghosts.front() else { break };
-            self.ghosts.remove(links, oldest);
-            // A victim that is not even remembered was never a ghost.
-            if oldest != victim {
-                self.forgotten.note(oldest);
-            }
-        }
+        self.forgotten.trim(links, &mut self.ghosts, self.ghosts_max, victim);
         Some(victim)
     }
 
