@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use std::io::{ErrorKind, Write};
 
-/// Tells the user a sentence. A standard error whose reader has gone is no error.
+/// Tells the user a sentence. A closed standard error is no error.
 macro_rules! tell {
     ($($words:tt)*) => { crate::output::sentence(format_args!("pantler: {}\n", format_args!($($words)*))) };
 }
