@@ -21,7 +21,6 @@
 //! Default: `lambda=0.001`.
 
 use alloc::vec::Vec;
-use core::cmp::Ordering;
 
 use crate::heap::Heap;
 use crate::parameters::parameters;
@@ -37,41 +36,31 @@ parameters! {
 }
 
 /// A positive number: 2^exponent x mantissa, the mantissa from 1 to below 2. Comparisons follow the
-/// order of the fields.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// order of the fields: bits of positive numbers are ordered as the numbers are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Weight {
     exponent: i64,
-    mantissa: f64,
-}
-
-impl Eq for Weight {}
-
-impl Ord for Weight {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.exponent.cmp(&other.exponent).then(self.mantissa.total_cmp(&other.mantissa))
-    }
-}
-
-impl PartialOrd for Weight {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
+    /// Bits of a double.
+    mantissa: u64,
 }
 
 impl Weight {
-    const ONE: Self = Self { exponent: 0, mantissa: 1.0 };
+    const ONE: Self = Self { exponent: 0, mantissa: 1f64.to_bits() };
 
     /// For mantissas below 4.
-    fn normal(self) -> Self {
-        if self.mantissa < 2.0 {
-            return self;
-        }
-        Self { exponent: self.exponent + 1, mantissa: self.mantissa / 2.0 }
+    fn new(exponent: i64, mantissa: f64) -> Self {
+        let (exponent, mantissa) =
+            if mantissa < 2.0 { (exponent, mantissa) } else { (exponent + 1, mantissa / 2.0) };
+        Self { exponent, mantissa: mantissa.to_bits() }
+    }
+
+    fn mantissa(self) -> f64 {
+        f64::from_bits(self.mantissa)
     }
 
     /// By a number from 1 to 2.
     fn times(self, factor: f64) -> Self {
-        Self { mantissa: self.mantissa * factor, ..self }.normal()
+        Self::new(self.exponent, self.mantissa() * factor)
     }
 
     fn plus(self, other: Self) -> Self {
@@ -82,7 +71,7 @@ impl Weight {
         }
         // 2^-places, from its bits.
         let scale = f64::from_bits((1023 - places as u64) << 52);
-        Self { mantissa: greater.mantissa + less.mantissa * scale, ..greater }.normal()
+        Self::new(greater.exponent, greater.mantissa() + less.mantissa() * scale)
     }
 }
 
@@ -204,9 +193,9 @@ mod tests {
 
     #[test]
     fn weights_add_up_at_any_distance() {
-        let three = Weight::ONE.plus(Weight::ONE).plus(Weight { exponent: 1, mantissa: 1.0 });
-        assert_eq!(three, Weight { exponent: 2, mantissa: 1.0 });
-        let far = Weight { exponent: 1 << 40, mantissa: 1.5 };
+        let three = Weight::ONE.plus(Weight::ONE).plus(Weight::new(1, 1.0));
+        assert_eq!(three, Weight::new(2, 1.0));
+        let far = Weight::new(1 << 40, 1.5);
         assert_eq!(Weight::ONE.plus(far), far);
         assert!(Weight::ONE < far);
     }
