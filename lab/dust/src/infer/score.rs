@@ -34,11 +34,19 @@ const SMOOTHING: f64 = 0.1;
 pub struct Scorer<'a> {
     evidence: &'a Evidence,
     noise: Noise,
-    /// Log probability of each observation if the access was a hit, and if it was a miss.
-    logs: Vec<Vec<(f32, f32)>>,
+    /// What each observation of each visit says.
+    told: Vec<Vec<Told>>,
     /// At each look, the last visit first: accesses so far, and the highest log likelihood that the
     /// rest can have.
     looks: Vec<(usize, f64)>,
+}
+
+/// The probability of an observation if the access was a hit, and if it was a miss.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    logs: (f32, f32),
+    /// The powers of these logarithms.
+    chances: (f64, f64),
 }
 
 /// How a hypothesis did.
@@ -58,13 +66,13 @@ pub struct Score {
 impl<'a> Scorer<'a> {
     /// Prepares the evidence.
     pub fn new(evidence: &'a Evidence, noise: Noise) -> Self {
-        let logs: Vec<Vec<(f32, f32)>> = evidence
+        let told: Vec<Vec<Told>> = evidence
             .visits()
             .iter()
-            .map(|visit| visit.odds.iter().map(|&odds| logs(odds, noise)).collect())
+            .map(|visit| visit.odds.iter().map(|&odds| Told::new(odds, noise)).collect())
             .collect();
-        let looks = looks(evidence, &logs);
-        Self { evidence, noise, logs, looks }
+        let looks = looks(evidence, &told);
+        Self { evidence, noise, told, looks }
     }
 
     /// The log likelihood of a hypothesis in `draws` draws.
@@ -98,9 +106,9 @@ impl<'a> Scorer<'a> {
         let (mut sum, mut sums) = (0.0, Vec::with_capacity(self.looks.len()));
         let mut hits = [0; LOOK];
         // The last visits tell most.
-        for (visit, logs) in self.evidence.visits().iter().zip(&self.logs).rev() {
+        for (visit, told) in self.evidence.visits().iter().zip(&self.told).rev() {
             let mut running = hypothesis.begin_all(visit, draws);
-            for (accesses, logs) in visit.accesses.chunks(LOOK).zip(logs.chunks(LOOK)) {
+            for (accesses, told) in visit.accesses.chunks(LOOK).zip(told.chunks(LOOK)) {
                 let hits = &mut hits[..accesses.len()];
                 hits.fill(0);
                 let mut chunk = 0.0;
@@ -110,7 +118,7 @@ impl<'a> Scorer<'a> {
                     let these = glance..(glance + GLANCE).min(accesses.len());
                     let (accesses, hits) = (&accesses[these.clone()], &mut hits[these.clone()]);
                     running.iter_mut().for_each(|simulation| simulation.go_on(accesses, hits));
-                    chunk = explained(chunk, hits, &logs[these], draws);
+                    chunk += explained(hits, &told[these], draws);
                     if !bars.admit(sums.len(), sum + chunk) {
                         return None;
                     }
@@ -129,7 +137,7 @@ impl<'a> Scorer<'a> {
 
     /// Observations of the longest visit.
     pub fn longest(&self) -> usize {
-        self.logs.iter().map(Vec::len).max().unwrap_or(0)
+        self.told.iter().map(Vec::len).max().unwrap_or(0)
     }
 
     /// Everything about a hypothesis.
@@ -154,7 +162,7 @@ impl<'a> Scorer<'a> {
         let (mut typical, mut variance) = (0.0, 0.0);
         let mut by_draw = vec![0.0; draws as usize];
         for (visit, places) in places {
-            let (visit, logs) = (&self.evidence.visits()[visit], &self.logs[visit]);
+            let (visit, told) = (&self.evidence.visits()[visit], &self.told[visit]);
             let runs: Vec<Vec<u16>> = (0..draws)
                 .map(|draw| {
                     let mut hits = vec![0; visit.accesses.len()];
@@ -165,11 +173,7 @@ impl<'a> Scorer<'a> {
             for at in places {
                 let hits: u16 = runs.iter().map(|run| run[at]).sum();
                 let share = if draws == 1 { f64::from(hits) } else { share(hits, draws) };
-                let explained = if draws == 1 {
-                    f64::from(if hits == 0 { logs[at].1 } else { logs[at].0 })
-                } else {
-                    mixed(share, logs[at])
-                };
+                let explained = if draws == 1 { told[at].log(hits > 0) } else { told[at].chance(share).ln() };
                 total += explained;
                 if !tells(visit.odds[at]) {
                     // As typical as anything (E3).
@@ -205,13 +209,13 @@ impl<'a> Scorer<'a> {
 }
 
 /// See [`Scorer::looks`].
-fn looks(evidence: &Evidence, logs: &[Vec<(f32, f32)>]) -> Vec<(usize, f64)> {
+fn looks(evidence: &Evidence, told: &[Vec<Told>]) -> Vec<(usize, f64)> {
     let (mut accesses, mut most) = (0, 0.0);
     let mut looks = Vec::new();
-    for (visit, logs) in evidence.visits().iter().zip(logs).rev() {
+    for (visit, told) in evidence.visits().iter().zip(told).rev() {
         let mut blocks = 0;
-        for (chunk, logs) in visit.accesses.chunks(LOOK).zip(logs.chunks(LOOK)) {
-            for (&block, &(hit, miss)) in chunk.iter().zip(logs) {
+        for (chunk, told) in visit.accesses.chunks(LOOK).zip(told.chunks(LOOK)) {
+            for (&block, &Told { logs: (hit, miss), .. }) in chunk.iter().zip(told) {
                 // No policy predicts a hit of a block that was never read.
                 let first = block == blocks;
                 blocks += u32::from(first);
@@ -225,27 +229,38 @@ fn looks(evidence: &Evidence, logs: &[Vec<(f32, f32)>]) -> Vec<(usize, f64)> {
     looks.into_iter().map(|(accesses, most)| (accesses, all - most)).collect()
 }
 
-/// `sum` and the log probabilities of observations, given in how many draws each access was a hit.
-fn explained(sum: f64, hits: &[u16], logs: &[(f32, f32)], draws: u32) -> f64 {
-    let each = hits.iter().zip(logs);
+/// The log probability of observations, given in how many draws each access was a hit.
+fn explained(hits: &[u16], told: &[Told], draws: u32) -> f64 {
+    /// As many probabilities are multiplied: they do not come near the least number there is.
+    const AT_ONCE: usize = 8;
     if draws == 1 {
-        return each.fold(sum, |sum, (&hits, log)| sum + f64::from(if hits == 0 { log.1 } else { log.0 }));
+        return hits.iter().zip(told).map(|(&hits, told)| told.log(hits > 0)).sum();
     }
-    each.fold(sum, |sum, (&hits, log)| sum + mixed(share(hits, draws), *log))
+    let chance = |(&hits, told): (&u16, &Told)| told.chance(share(hits, draws));
+    let product = |hits: &[u16], told: &[Told]| hits.iter().zip(told).map(chance).product::<f64>();
+    hits.chunks(AT_ONCE).zip(told.chunks(AT_ONCE)).map(|(hits, told)| product(hits, told).ln()).sum()
 }
 
-/// Log probabilities of an observation, given a hit and given a miss.
-fn logs(odds: f32, noise: Noise) -> (f32, f32) {
-    let seen = seen(odds);
-    let hit = (1.0 - noise.hits) * seen + noise.hits * (1.0 - seen);
-    let not_miss = (1.0 - noise.misses) * seen + noise.misses * (1.0 - seen);
-    (hit.ln() as f32, (1.0 - not_miss).ln() as f32)
+impl Told {
+    fn new(odds: f32, noise: Noise) -> Self {
+        let seen = seen(odds);
+        let hit = (1.0 - noise.hits) * seen + noise.hits * (1.0 - seen);
+        let not_miss = (1.0 - noise.misses) * seen + noise.misses * (1.0 - seen);
+        let logs = (hit.ln() as f32, (1.0 - not_miss).ln() as f32);
+        Self { logs, chances: (f64::from(logs.0).exp(), f64::from(logs.1).exp()) }
+    }
+
+    /// The log probability if the access was a hit, or was none.
+    fn log(&self, hit: bool) -> f64 {
+        f64::from(if hit { self.logs.0 } else { self.logs.1 })
+    }
+
+    /// The probability if this share of draws is a hit.
+    fn chance(&self, share: f64) -> f64 {
+        share * self.chances.0 + (1.0 - share) * self.chances.1
+    }
 }
 
 fn share(hits: u16, draws: u32) -> f64 {
     (f64::from(hits) + SMOOTHING) / (f64::from(draws) + 2.0 * SMOOTHING)
-}
-
-fn mixed(share: f64, (hit, miss): (f32, f32)) -> f64 {
-    (share * f64::from(hit).exp() + (1.0 - share) * f64::from(miss).exp()).ln()
 }
