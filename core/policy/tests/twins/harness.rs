@@ -33,8 +33,13 @@ pub trait Twin {
     }
 }
 
+/// Makes a twin for a number of frames.
+type Make<'a> = &'a dyn Fn(u32) -> Box<dyn Twin>;
+
 /// Compares the policy named `spec` with the twins that `twin` makes for a number of frames.
-pub fn check<T: Twin>(spec: &str, twin: impl Fn(u32) -> T) {
+pub fn check<T: Twin + 'static>(spec: &str, twin: impl Fn(u32) -> T) {
+    // What is below is compiled once, and not for each of them.
+    let twin = |frames: u32| Box::new(twin(frames)) as Box<dyn Twin>;
     let spec: Spec = spec.parse().expect("a policy");
     let seed = std::env::var("PANTLER_TEST_SEED").ok();
     if let Some(seed) = seed {
@@ -50,7 +55,7 @@ pub fn check<T: Twin>(spec: &str, twin: impl Fn(u32) -> T) {
 
 /// All continuations of `trace`. A handle appears only after all lower ones: other traces differ in
 /// names alone.
-fn exhaust<T: Twin>(spec: Spec, frames: u32, twin: &dyn Fn(u32) -> T, trace: &mut Vec<Handle>, left: u32) {
+fn exhaust(spec: Spec, frames: u32, twin: Make, trace: &mut Vec<Handle>, left: u32) {
     if left == 0 {
         return guard(&format!("{spec} with {frames} frames, trace {trace:?}"), || {
             let mut pair = Pair::new(spec, frames, 4, twin(frames));
@@ -65,7 +70,7 @@ fn exhaust<T: Twin>(spec: Spec, frames: u32, twin: &dyn Fn(u32) -> T, trace: &mu
     }
 }
 
-fn random_run<T: Twin>(spec: Spec, twin: &dyn Fn(u32) -> T, seed: u64) {
+fn random_run(spec: Spec, twin: Make, seed: u64) {
     guard(&format!("{spec}: PANTLER_TEST_SEED={seed}"), || {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let handles = 2 + random.below(24);
@@ -99,16 +104,16 @@ fn guard(run: &str, body: impl FnOnce()) {
     }
 }
 
-struct Pair<T> {
+struct Pair {
     links: Links,
     fast: Replacement,
-    slow: T,
+    slow: Box<dyn Twin>,
     frames: u32,
     handles: u32,
 }
 
-impl<T: Twin> Pair<T> {
-    fn new(spec: Spec, frames: u32, handles: u32, slow: T) -> Self {
+impl Pair {
+    fn new(spec: Spec, frames: u32, handles: u32, slow: Box<dyn Twin>) -> Self {
         let mut fast = Replacement::new(spec, frames).expect("an online policy");
         fast.reserve(handles);
         Self { links: Links::new(handles), fast, slow, frames, handles }
