@@ -6,8 +6,10 @@ PREFIX ?= /usr/local
 all:
 	cargo build --release --package pantler-cli
 
+# In one build: what `cargo xtask` compiles for tests is of no use here.
 demo:
-	cargo xtask demo
+	cargo build --release --package pantler-cli --package xtask
+	target/release/xtask demo
 
 test:
 	cargo xtask test

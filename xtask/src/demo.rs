@@ -56,7 +56,8 @@ impl Interrupt {
 
 /// Builds, becomes root, and shows the table.
 pub fn demo() -> Result<()> {
-    shell::run(&["cargo", "build", "--release", "--package", "pantler-cli"])?;
+    // As the Makefile says it: with the same features, so that nothing is compiled again.
+    shell::run(&["cargo", "build", "--release", "--package", "pantler-cli", "--package", "xtask"])?;
     let own = std::env::current_exe().context("cannot find the demo's own program")?;
     if shell::output(&["id", "-u"])?.trim() != "0" {
         say("control groups and tracepoints need root: asking sudo");
