@@ -31,13 +31,12 @@ pub fn test() -> Result<()> {
     let suites = suites::build()?;
     let has_python = preparing.join().expect("preparations report their errors")?;
     let beside = std::thread::spawn(move || {
-        let built = if has_python { python::build(&BEHIND) } else { Ok(()) };
-        read_sources().and(built)
+        let package = if has_python { python::test_beside(&BEHIND) } else { Ok(()) };
+        read_sources().and(package)
     });
     let tested = suites.run(FUZZ_SECONDS);
     let beside = beside.join().expect("checks report their errors");
-    let package = beside.and_then(|()| if has_python { python::test_built() } else { Ok(()) });
-    match (tested, package) {
+    match (tested, beside) {
         (Err(tests), Err(others)) => Err(tests.context(format!("{others:#}"))),
         (tests, others) => tests.and(others),
     }

@@ -4,6 +4,9 @@
 //! `cargo xtask test` runs it, too, where a package index for Python can be reached.
 
 use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use crate::packages;
 use crate::shell::{command, run, run_command, say};
@@ -16,6 +19,9 @@ const PROGRAMS: &str = "xtask/requirements-programs.txt";
 const ENVIRONMENT: &str = "target/python/environment";
 const WHEELS: &str = "target/python/wheels";
 const COMMAND: &str = "target/debug/pantler";
+const LIBRARY: &str = "target/debug/lib_core.so";
+/// The package without a wheel around it.
+const UNPACKED: &str = "target/python/package";
 
 /// The environment, where it can be made: tests of the workspace use programs of it, and the
 /// package is built into it. Says whether it is there; without a package index it is not, unless
@@ -43,34 +49,46 @@ pub fn environment() -> Result<()> {
     install(PROGRAMS)
 }
 
-/// Builds the command; builds, installs and tests the package.
+/// Builds the command, and a wheel; installs and tests it.
 pub fn test() -> Result<()> {
     environment()?;
     run(&["cargo", "build", "--package", "pantler-cli"])?;
-    build(&[])?;
-    test_built()
-}
-
-/// Builds and installs the package, below `prefix`.
-pub fn build(prefix: &[&str]) -> Result<()> {
     let program = |name: &str| format!("{ENVIRONMENT}/bin/{name}");
     let (python, pip, maturin) = (program("python"), program("pip"), program("maturin"));
     // The newest wheel alone shall be there.
-    let _ = std::fs::remove_dir_all(WHEELS);
+    let _ = fs::remove_dir_all(WHEELS);
     let manifest = format!("{FOLDER}/Cargo.toml");
     let build = [&maturin, "build", "--quiet", "--profile", "dev", "--manifest-path", &manifest];
-    let how = ["--out", WHEELS, "--interpreter", &python];
-    run(&[prefix, &build, &how].concat())?;
-    let wheel = std::fs::read_dir(WHEELS)?.next().context("no wheel was built")??.path();
+    run(&[&build[..], &["--out", WHEELS, "--interpreter", &python]].concat())?;
+    let wheel = fs::read_dir(WHEELS)?.next().context("no wheel was built")??.path();
     let Some(wheel) = wheel.to_str() else { bail!("{}: no UTF-8", wheel.display()) };
-    run(&[&pip, "install", "--quiet", "--no-deps", "--force-reinstall", wheel])
+    run(&[&pip, "install", "--quiet", "--no-deps", "--force-reinstall", wheel])?;
+    run_command(tests())
 }
 
-/// Tests the package that was built, with the command that was.
-pub fn test_built() -> Result<()> {
+/// Tests the package without a wheel, as Cargo builds it for the tests of the workspace:
+/// docs/decisions/0120-the-package-is-tested-as-cargo-builds-it.md.
+pub fn test_beside(prefix: &[&str]) -> Result<()> {
+    run(&[prefix, &["cargo", "build", "--workspace", "--all-features", "--lib", "--quiet"]].concat())?;
+    let module = Path::new(UNPACKED).join("pantler");
+    let _ = fs::remove_dir_all(UNPACKED);
+    fs::create_dir_all(&module)?;
+    for file in fs::read_dir(format!("{FOLDER}/python/pantler"))? {
+        let file = file?;
+        if file.file_type()?.is_file() {
+            fs::copy(file.path(), module.join(file.file_name()))?;
+        }
+    }
+    fs::copy(LIBRARY, module.join("_core.abi3.so")).context(LIBRARY)?;
+    let mut tests = tests();
+    tests.env("PYTHONPATH", Path::new(UNPACKED).canonicalize()?);
+    run_command(tests)
+}
+
+fn tests() -> Command {
     let python = format!("{ENVIRONMENT}/bin/python");
     let mut test = command(&[&python, "-m", "pytest", "--durations=3", FOLDER, "-p", "no:cacheprovider"]);
-    test.env("PANTLER_COMMAND", std::env::current_dir()?.join(COMMAND));
+    test.env("PANTLER_COMMAND", Path::new(COMMAND).canonicalize().unwrap_or_default());
     test.env("PYTHONDONTWRITEBYTECODE", "1");
-    run_command(test)
+    test
 }
