@@ -88,10 +88,15 @@ pub fn run(arguments: &Run) -> Result<u8> {
         Some(memory) => steer(arguments, &spec, &identity, memory, &mut staged)?,
         None => None,
     };
-    let mut mounts = announce(&spec);
+    let (mut mounts, refused) = announce(&spec);
     if arguments.memory.is_none() && mounts.is_empty() {
-        let text = "nothing to control: expected --memory SIZE, or a running mount";
-        return Err(ControlError::invalid(text).into());
+        let error = match refused {
+            // What was typed passes it: as without a mount.
+            Some(ControlError::Bound { bound }) => ControlError::invalid(bound),
+            Some(refused) => refused,
+            None => ControlError::invalid("nothing to control: expected --memory SIZE, or a running mount"),
+        };
+        return Err(error.into());
     }
     if let Some(profile) = &spec.profile
         && let Err(error) = {
@@ -168,19 +173,27 @@ fn mention(steer: &Steer, arguments: &Run, identity: &Identity) {
     }
 }
 
-/// Tells every mount about the run. It lasts as long as the connections that come back.
-fn announce(spec: &RunSpec) -> Vec<Client> {
+/// Tells every mount about the run. It lasts as long as the connections that come back. With them
+/// comes why one did not take it.
+fn announce(spec: &RunSpec) -> (Vec<Client>, Option<ControlError>) {
     let spec = spec.clone();
     let begin = move |mut client: Client| match client.begin_run(&spec) {
-        Ok(bodies) => (!bodies.is_empty()).then_some(client),
+        Ok(bodies) => Ok((!bodies.is_empty()).then_some(client)),
         Err(error) => {
             tracing::warn!(host = %client.path().display(), %error, "a host does not take the run");
-            None
+            Err(error)
         }
     };
-    let mut clients: Vec<_> = Client::with_each(begin).collect();
-    clients.sort_by_key(|(number, _)| *number);
-    clients.into_iter().filter_map(|(_, client)| client).collect()
+    let mut answers: Vec<_> = Client::with_each(begin).collect();
+    answers.sort_by_key(|(number, _)| *number);
+    let (mut clients, mut refused) = (Vec::new(), None);
+    for (_, answer) in answers {
+        match answer {
+            Ok(client) => clients.extend(client),
+            Err(error) => refused = Some(error),
+        }
+    }
+    (clients, refused)
 }
 
 /// Says what the run read on the mounts of a host, unless that shall be quiet, and on which it has

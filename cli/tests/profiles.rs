@@ -366,6 +366,46 @@ fn both_bodies_are_done_with_the_same_blocks() {
     });
 }
 
+/// Policies that pass a bound are refused before the program starts; of rules that do, the rest
+/// counts. A run on a mount said that there was nothing to control.
+#[test]
+fn both_bodies_refuse_the_same_profiles() {
+    in_turn(&[], || {
+        let folder = scratch();
+        let at = folder.path();
+        must(at, "mkdir origin mnt; for i in $(seq 0 69); do echo x > origin/f.$i; done");
+        let numbers = |line: &dyn Fn(u32) -> String| (0..70).map(line).collect::<String>();
+        let policies = numbers(&|number| format!("{number} = \"mru\"\n"));
+        fs::write(at.join("policies.toml"), format!("[policies]\n{policies}")).unwrap();
+        let rules = numbers(&|number| format!("[[file]]\nglob = \"*.{number}\"\npriority = {number}\n"));
+        fs::write(at.join("rules.toml"), rules).unwrap();
+        let runtime = at.join("run").display().to_string();
+        let pantler = format!("PANTLER_RUNTIME_DIR={runtime} {PANTLER}");
+        let refused = |body: &str| {
+            let script = format!("{pantler} run {body} --profile ./policies.toml -- touch ran 2>&1");
+            let (_, said) = shell(at, &format!("{script}; echo status $?"));
+            assert!(said.contains("an owner can use at most 64 priorities\nstatus 2"), "{body}: {said}");
+            assert!(!at.join("ran").exists(), "{body}: the program ran");
+        };
+        let counts = |body: &str, data: &str| {
+            let inside = format!("cat {data}/f.* > /dev/null; {pantler} stat --json > stat");
+            let run = format!("{pantler} run {body} --owner-name job --profile ./rules.toml");
+            must(at, &format!("{run} -- sh -c '{inside}'"));
+            let stat = fs::read_to_string(at.join("stat")).unwrap();
+            let stat: Value = serde_json::from_str(stat.lines().next().unwrap()).unwrap();
+            let owner = stat["owners"].as_array().unwrap().iter().find(|owner| owner["owner"] == "job");
+            owner.unwrap()["priorities"].as_array().unwrap().len()
+        };
+        refused("--memory 32M");
+        let steered = counts("--memory 32M", "origin");
+        must(at, &format!("{pantler} mount origin mnt"));
+        refused("");
+        let mounted = counts("", "mnt");
+        must(at, &format!("{pantler} umount mnt"));
+        assert_eq!((steered, mounted), (64, 64));
+    });
+}
+
 #[test]
 fn sort_reads_its_input_once_and_its_own_files_last() {
     in_turn(&["sort"], || {
