@@ -41,6 +41,9 @@ impl Reader {
     fn pid(&self) -> String {
         let id = self.0.id().to_string();
         let name = |id: &str| fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
+        // The kernel lets the parent go on before it names the child for its program.
+        let ours = name("thread-self");
+        eventually("the program has its name", || name(&id) != ours);
         let mut shell = id.clone();
         if name(&id) == "unshare\n" {
             eventually("the shell runs", || {
