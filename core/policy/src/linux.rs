@@ -173,8 +173,13 @@ impl Policy for Linux {
 
     #[inline]
     fn insert(&mut self, links: &mut Links, handle: Handle) {
-        self.reserve(links.capacity());
         self.tick();
+        self.place(links, handle);
+        links.set_mark(handle, links.mark(handle) | REFERENCED);
+    }
+
+    fn place(&mut self, links: &mut Links, handle: Handle) {
+        self.reserve(links.capacity());
         if !links.is_linked(handle) {
             self.list(INACTIVE).push_back(links, handle);
             links.set_mark(handle, INACTIVE);
@@ -185,7 +190,6 @@ impl Policy for Linux {
         } else {
             self.shift(links, handle, INACTIVE);
         }
-        links.set_mark(handle, links.mark(handle) | REFERENCED);
     }
 
     #[inline]

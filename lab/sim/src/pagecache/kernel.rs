@@ -521,7 +521,8 @@ impl Kernel {
         if is_runs {
             self.charged += pages;
             self.order.miss(&mut self.links, handle);
-            self.order.insert(&mut self.links, handle);
+            // What comes is not referenced yet: the read that waits for it says so.
+            self.order.place(&mut self.links, handle);
         }
     }
 
