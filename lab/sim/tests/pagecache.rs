@@ -20,7 +20,7 @@ const THREADS: u64 = 3;
 const TAKEN_SHARE: f64 = 0.1;
 /// The reads of all runs with steering, where no hint was given, as a part of those by the kernel
 /// alone: without a limit and with one.
-const READS_SHARES: [f64; 2] = [1.06, 1.23];
+const READS_SHARES: [f64; 2] = [1.10, 1.25];
 /// Time after which refused drops have been tried again: two ticks, and the rounds after them.
 const REFUSED_NS: u64 = 250_000_000;
 
