@@ -2,7 +2,8 @@
 //!
 //! N1  Each page is in one folio at most. The pages of a folio follow each other in one file.
 //! N2  `charged` is the number of pages that the run brought in.
-//! N3  A folio is in the order of eviction if and only if the run brought it in.
+//! N3  A folio is in the order of eviction or on its way there if and only if the run brought it
+//!     in. `arriving` has those on their way, once each.
 
 use std::collections::HashMap;
 
@@ -14,6 +15,8 @@ use super::readahead::{PAGES_MAX, Readahead, Request};
 
 /// Folios that one look at the page cache covers; a longer read looks again.
 const BATCH: usize = 31;
+/// Folios that enter the order of eviction together, with what was read of them until then.
+const ARRIVING_MAX: usize = 31;
 
 /// Which program does something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,6 +71,8 @@ pub struct Folio {
     pub is_dirty: bool,
     /// Whether reading it reads ahead.
     has_mark: bool,
+    /// Reads before it entered the order of eviction; none once it is there.
+    early: Option<u32>,
     /// Events before it came.
     born: u64,
 }
@@ -113,6 +118,7 @@ pub struct Kernel {
     handles: HashMap<(u32, u64), Handle, FixedState>,
     open: HashMap<(Program, u32), Open, FixedState>,
     order: Replacement,
+    arriving: Vec<Handle>,
     links: Links,
     limit: u64,
     /// Other memory that counts against the limit, where everything does.
@@ -135,6 +141,7 @@ impl Kernel {
             handles: HashMap::default(),
             open: HashMap::default(),
             order: Replacement::new(order, u32::try_from(limit).unwrap_or(u32::MAX))?,
+            arriving: Vec::new(),
             links: Links::default(),
             limit,
             group: None,
@@ -199,8 +206,8 @@ impl Kernel {
                 index = first + pages;
                 // A folio that one descriptor reads on in is marked once. Reading on may have
                 // evicted it.
-                if !goes_on && self.folio(file, first) == Some(folio) && self.folios[folio as usize].is_runs {
-                    self.order.hit(&mut self.links, folio);
+                if !goes_on && self.folio(file, first) == Some(folio) {
+                    self.mark_accessed(folio);
                 }
             }
             index = index.min(end);
@@ -221,9 +228,7 @@ impl Kernel {
         }
         if let Some(folio) = self.folio(file, page) {
             self.folios[folio as usize].is_mapped = true;
-            if self.folios[folio as usize].is_runs {
-                self.order.hit(&mut self.links, folio);
-            }
+            self.mark_accessed(folio);
         }
         has_waited
     }
@@ -270,6 +275,7 @@ impl Kernel {
     /// Second: pages that were dropped although the watcher knew that they belong to others.
     pub fn drop_span(&mut self, outside: Option<Program>, span: Span) -> (u64, u64) {
         let mut wronged = 0;
+        self.arrive();
         for folio in self.folios_in(span) {
             let known = self.folios[folio as usize];
             let is_whole = known.first >= span.first && known.first + known.pages <= span.first + span.blocks;
@@ -393,7 +399,9 @@ impl Kernel {
         }
         assert_eq!(charged, self.charged, "N2");
         let folios = self.folios.iter().filter(|folio| folio.pages > 0 && folio.is_runs).count();
-        assert_eq!(folios, self.order.len() as usize, "N3");
+        assert_eq!(folios, self.order.len() as usize + self.arriving.len(), "N3");
+        let is_early = |&folio: &Handle| self.folios[folio as usize].early.is_some();
+        assert!(self.arriving.iter().all(is_early), "N3");
     }
 
     fn folio(&self, file: u32, page: u64) -> Option<Handle> {
@@ -506,6 +514,7 @@ impl Kernel {
             is_mapped: false,
             is_dirty: false,
             has_mark,
+            early: is_runs.then_some(0),
             born: self.told,
         };
         if handle == next {
@@ -520,9 +529,35 @@ impl Kernel {
         }
         if is_runs {
             self.charged += pages;
-            self.order.miss(&mut self.links, handle);
-            // What comes is not referenced yet: the read that waits for it says so.
-            self.order.place(&mut self.links, handle);
+            self.arriving.push(handle);
+            // Large ones do not wait.
+            if pages > 1 || self.arriving.len() == ARRIVING_MAX {
+                self.arrive();
+            }
+        }
+    }
+
+    /// What is on its way enters the order of eviction.
+    fn arrive(&mut self) {
+        for folio in std::mem::take(&mut self.arriving) {
+            self.order.miss(&mut self.links, folio);
+            match self.folios[folio as usize].early.take() {
+                Some(0) | None => self.order.place(&mut self.links, folio),
+                Some(reads) => {
+                    self.order.insert(&mut self.links, folio);
+                    (1..reads).for_each(|_| self.order.hit(&mut self.links, folio));
+                }
+            }
+        }
+    }
+
+    /// A program read a folio.
+    fn mark_accessed(&mut self, folio: Handle) {
+        let known = &mut self.folios[folio as usize];
+        match &mut known.early {
+            Some(reads) => *reads += 1,
+            None if known.is_runs => self.order.hit(&mut self.links, folio),
+            None => {}
         }
     }
 
@@ -558,7 +593,13 @@ impl Kernel {
         while self.charged > pages {
             let folios = &self.folios;
             let victim = self.order.evict(&mut self.links, &|folio| folios[folio as usize].is_held());
-            let Some(victim) = victim else { return };
+            let Some(victim) = victim else {
+                if self.arriving.is_empty() {
+                    return;
+                }
+                self.arrive();
+                continue;
+            };
             let Folio { file, first, pages, .. } = self.folios[victim as usize];
             self.forget(victim);
             if let Some(program) = program {
