@@ -36,6 +36,23 @@ fn a_cycle_under_mru_reads_far_less_than_the_kernel_alone() {
 }
 
 #[test]
+fn the_kernel_evicts_in_the_order_that_is_named() {
+    let run = |kernel: &[&str]| -> Value {
+        let words = ["zipf:ids=6000,requests=60000", "--size", "2000", "--json"];
+        let (status, out, err) = sim(&[&words[..], kernel].concat());
+        assert_eq!((status, err.as_str()), (0, ""));
+        serde_json::from_str(&out).unwrap()
+    };
+    let kernels = [&[][..], &["--kernel", "mglru"], &["--kernel", "mglru:rework=1"]].map(run);
+    assert_eq!(
+        kernels.each_ref().map(|it| it["kernel"].as_str().unwrap()),
+        ["linux", "mglru", "mglru:rework=1"]
+    );
+    let reads = kernels.each_ref().map(|it| it["kernel_device_reads"].as_u64().unwrap());
+    assert!(reads[0] != reads[1] && reads[1] != reads[2] && reads[0] != reads[2], "{reads:?}");
+}
+
+#[test]
 fn a_table_is_shown_and_senseless_words_are_refused() {
     let (status, out, _) = sim(&[CYCLE, "--size", "2000"]);
     assert_eq!(status, 0);
@@ -43,6 +60,8 @@ fn a_table_is_shown_and_senseless_words_are_refused() {
     for (words, expected) in [
         (&["--size", "100"][..], "--body steer: size 100 is less than 256 blocks"),
         (&["--size", "2000", "--policy", "opt"], "--body steer: policy opt knows the future"),
+        (&["--size", "2000", "--kernel", "opt"], "`opt` would have to know the future"),
+        (&["--size", "2000", "--kernel", "mglr"], "did you mean \"mglru\"?"),
         (&["--size", "2000", "--allocation", "lru-sp"], "the argument '--body <NAME>' cannot be used with"),
         (&["--size", "2000", "--lookahead", "obl"], "the argument '--body <NAME>' cannot be used with"),
     ] {

@@ -1,6 +1,7 @@
 //! The words of `pantler sim`, and what they mean.
 
 use clap::Args;
+use pantler_policy::Spec;
 use pantler_sim::{Ahead, Job, Sharing, Sizes, WarmUp, What};
 use pantler_steward::{Allocation, Lookahead, PolicyName};
 use std::num::NonZeroUsize;
@@ -44,6 +45,10 @@ pub struct Sim {
         "lookahead", "allocation", "warm_up", "timings", "threads",
     ])]
     pub body: Option<BodyName>,
+    /// Order in which the modelled kernel evicts: linux (active and inactive list), mglru (Linux
+    /// 6.12) or mglru:rework=1 (Linux 7.3); any policy that does not know the future
+    #[arg(long, value_name = "POLICY", requires = "body", default_value = "linux", value_parser = named(crate::values::policies, crate::values::online), hide_possible_values = true)]
+    pub kernel: Spec,
     /// Look ahead beside the policy: none, obl, obl-2, w2r, sa-w2r, streams, or several
     /// of them
     #[arg(long, value_name = "NAMES", conflicts_with = "allocation", value_parser = names(|| Lookahead::VARIANTS.into()), hide_possible_values = true)]

@@ -131,10 +131,9 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Nothing cached. The run's pages are at most `limit`; `order` says which leave first, the
-    /// kernel's own without one. `None` for an order that knows the future.
-    pub fn new(limit: u64, order: Option<Spec>) -> Option<Kernel> {
-        let order = order.unwrap_or(Spec::Linux(Default::default()));
+    /// Nothing cached. The run's pages are at most `limit`; `order` says which leave first. `None`
+    /// for an order that knows the future.
+    pub fn new(limit: u64, order: Spec) -> Option<Kernel> {
         Some(Kernel {
             files: Vec::new(),
             folios: Vec::new(),

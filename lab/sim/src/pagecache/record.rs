@@ -15,6 +15,8 @@ const BLOCK_BYTES: u32 = 4096;
 pub struct SteerSettings {
     /// Policy of the run.
     pub policy: Spec,
+    /// The order in which the kernel evicts.
+    pub kernel: Spec,
     /// Budget in blocks.
     pub budget: u32,
     /// Seed of what is drawn.
@@ -30,6 +32,8 @@ pub struct SteerRecord {
     pub body: &'static str,
     /// The policy of the run.
     pub policy: String,
+    /// The order in which the kernel evicts.
+    pub kernel: String,
     /// The budget in blocks.
     pub size: u32,
     /// Bytes of a block.
@@ -70,6 +74,7 @@ impl SteerRecord {
             trace: String::new(),
             body: "steer",
             policy: settings.policy.to_string(),
+            kernel: settings.kernel.to_string(),
             size: settings.budget,
             block_bytes: BLOCK_BYTES,
             references,

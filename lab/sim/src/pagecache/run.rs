@@ -44,8 +44,7 @@ pub fn steer(trace: &Prepared, settings: SteerSettings, watch: &Watch) -> Result
         return Err(SteerError::Budget(settings.budget));
     }
     let blocks = file_blocks(trace);
-    let refused = || SteerError::Offline(settings.policy);
-    let mut alone = kernel(settings.budget.into(), &blocks).ok_or_else(refused)?;
+    let mut alone = kernel(settings.budget.into(), settings.kernel, &blocks)?;
     for at in 0..trace.requests().len() {
         let (thread, file, page) = reference(trace, at);
         alone.read(Program::Run(thread), file, page, page);
@@ -78,7 +77,7 @@ fn machine(settings: SteerSettings, blocks: &[u64]) -> Result<Machine<FaithfulHa
     };
     // The backstop of a run's control group.
     let limit = u64::from(settings.budget) + (u64::from(settings.budget) / 8).max(2048);
-    let kernel = kernel(limit, blocks).ok_or(SteerError::Offline(settings.policy))?;
+    let kernel = kernel(limit, settings.kernel, blocks)?;
     if pantler_policy::Replacement::new(settings.policy, 1).is_none() {
         return Err(SteerError::Offline(settings.policy));
     }
@@ -90,12 +89,12 @@ fn machine(settings: SteerSettings, blocks: &[u64]) -> Result<Machine<FaithfulHa
     Ok(machine)
 }
 
-fn kernel(limit: u64, blocks: &[u64]) -> Option<Kernel> {
-    let mut kernel = Kernel::new(limit, None)?;
+fn kernel(limit: u64, order: Spec, blocks: &[u64]) -> Result<Kernel, SteerError> {
+    let mut kernel = Kernel::new(limit, order).ok_or(SteerError::Offline(order))?;
     for &blocks in blocks {
         kernel.add_file(blocks);
     }
-    Some(kernel)
+    Ok(kernel)
 }
 
 /// The thread, file and page of a reference.
