@@ -191,9 +191,9 @@ fn as_modelled(file: &str) {
     let trace = Prepared::from_ids((0..PASSES).flat_map(|_| 0..blocks));
     for name in ["lru", "mru", "s3-fifo"] {
         let model = |budget: u64| {
-            let policy = name.parse().expect("a policy");
-            steer(&trace, SteerSettings { policy, budget: budget as u32, seed: 1 }, &Watch::default())
-                .expect("modelled")
+            let [policy, kernel] = [name, "linux"].map(|name| name.parse().expect("a policy"));
+            let settings = SteerSettings { policy, kernel, budget: budget as u32, seed: 1 };
+            steer(&trace, settings, &Watch::default()).expect("modelled")
         };
         let read = || {
             forget(file);
