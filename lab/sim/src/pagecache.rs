@@ -9,7 +9,7 @@
 //! [`Kernel`] has files, folios, the kernel's readahead and an order of eviction: the kernel's two
 //! lists with refault distances, its generations, or any policy. [`Machine`] puts the engine over
 //! it, in virtual time: events arrive late, as they do from a trace buffer, and may be lost.
-//! [`steer`] runs a trace with the engine and the kernel alone, which is `pantler sim --body steer`.
+//! [`steer`] runs a trace with the engine and by the kernel alone: `pantler sim --body steer`.
 //!
 //! The model leaves out: anonymous memory, page tables' young bits, writeback that takes time, and
 //! that the kernel reclaims tens of pages at once. One batch of newcomers stands for those of all
