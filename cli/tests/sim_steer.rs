@@ -49,6 +49,12 @@ fn the_kernel_evicts_in_the_order_that_is_named() {
         ["linux", "mglru", "mglru:rework=1"]
     );
     let reads = kernels.each_ref().map(|it| it["kernel_device_reads"].as_u64().unwrap());
+    let small = run(&["--small-folios"]);
+    assert_eq!(
+        (&kernels[0]["small_folios"], &small["small_folios"]),
+        (&Value::Bool(false), &Value::Bool(true))
+    );
+    assert_ne!(small["kernel_device_reads"].as_u64(), Some(reads[0]));
     assert!(reads[0] != reads[1] && reads[1] != reads[2] && reads[0] != reads[2], "{reads:?}");
 }
 

@@ -25,8 +25,8 @@ impl Session<'_> {
             let progress = self.progress(2 * loaded.references(&jobs), jobs.len());
             for job in &jobs {
                 let Job { what: What::Policy(policy), size, .. } = *job else { continue };
-                let (kernel, seed) = (self.words.kernel, self.words.seed);
-                let settings = SteerSettings { policy, kernel, budget: size, seed };
+                let super::Sim { kernel, small_folios, seed, .. } = *self.words;
+                let settings = SteerSettings { policy, kernel, small_folios, budget: size, seed };
                 let record = match steer(loaded.trace(), settings, &self.watch) {
                     Err(SteerError::Stopped(_)) => break,
                     record => SteerRecord { trace: name.clone(), ..record.map_err(Usage::new)? },

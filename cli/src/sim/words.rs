@@ -49,6 +49,9 @@ pub struct Sim {
     /// 6.12) or mglru:rework=1 (Linux 7.3); any policy that does not know the future
     #[arg(long, value_name = "POLICY", requires = "body", default_value = "linux", value_parser = named(crate::values::policies, crate::values::online), hide_possible_values = true)]
     pub kernel: Spec,
+    /// The file system of the modelled kernel has no large folios, as ext4 before Linux 6.16
+    #[arg(long, requires = "body")]
+    pub small_folios: bool,
     /// Look ahead beside the policy: none, obl, obl-2, w2r, sa-w2r, streams, or several
     /// of them
     #[arg(long, value_name = "NAMES", conflicts_with = "allocation", value_parser = names(|| Lookahead::VARIANTS.into()), hide_possible_values = true)]

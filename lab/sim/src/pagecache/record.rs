@@ -17,6 +17,8 @@ pub struct SteerSettings {
     pub policy: Spec,
     /// The order in which the kernel evicts.
     pub kernel: Spec,
+    /// The file system has no large folios.
+    pub small_folios: bool,
     /// Budget in blocks.
     pub budget: u32,
     /// Seed of what is drawn.
@@ -34,6 +36,8 @@ pub struct SteerRecord {
     pub policy: String,
     /// The order in which the kernel evicts.
     pub kernel: String,
+    /// The file system has no large folios.
+    pub small_folios: bool,
     /// The budget in blocks.
     pub size: u32,
     /// Bytes of a block.
@@ -75,6 +79,7 @@ impl SteerRecord {
             body: "steer",
             policy: settings.policy.to_string(),
             kernel: settings.kernel.to_string(),
+            small_folios: settings.small_folios,
             size: settings.budget,
             block_bytes: BLOCK_BYTES,
             references,

@@ -44,7 +44,7 @@ pub fn steer(trace: &Prepared, settings: SteerSettings, watch: &Watch) -> Result
         return Err(SteerError::Budget(settings.budget));
     }
     let blocks = file_blocks(trace);
-    let mut alone = kernel(settings.budget.into(), settings.kernel, &blocks)?;
+    let mut alone = kernel(settings.budget.into(), settings, &blocks)?;
     for at in 0..trace.requests().len() {
         let (thread, file, page) = reference(trace, at);
         alone.read(Program::Run(thread), file, page, page);
@@ -77,7 +77,7 @@ fn machine(settings: SteerSettings, blocks: &[u64]) -> Result<Machine<FaithfulHa
     };
     // The backstop of a run's control group.
     let limit = u64::from(settings.budget) + (u64::from(settings.budget) / 8).max(2048);
-    let kernel = kernel(limit, settings.kernel, blocks)?;
+    let kernel = kernel(limit, settings, blocks)?;
     if pantler_policy::Replacement::new(settings.policy, 1).is_none() {
         return Err(SteerError::Offline(settings.policy));
     }
@@ -89,8 +89,12 @@ fn machine(settings: SteerSettings, blocks: &[u64]) -> Result<Machine<FaithfulHa
     Ok(machine)
 }
 
-fn kernel(limit: u64, order: Spec, blocks: &[u64]) -> Result<Kernel, SteerError> {
+fn kernel(limit: u64, settings: SteerSettings, blocks: &[u64]) -> Result<Kernel, SteerError> {
+    let order = settings.kernel;
     let mut kernel = Kernel::new(limit, order).ok_or(SteerError::Offline(order))?;
+    if settings.small_folios {
+        kernel = kernel.without_large_folios();
+    }
     for &blocks in blocks {
         kernel.add_file(blocks);
     }
