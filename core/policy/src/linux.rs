@@ -38,6 +38,9 @@ const SHADOW: u8 = 2;
 const LIST: u8 = 3;
 const REFERENCED: u8 = 4;
 
+/// Active pages that come down with one eviction by the kernel's rule.
+const DEMOTED_MAX: u32 = 32;
+
 /// Frames of 4 KiB in a GiB.
 const FRAMES_PER_GIB: u64 = 1 << 18;
 
@@ -47,7 +50,8 @@ parameters! {
         /// Active pages that one inactive page balances; 0 is the kernel's rule, the root of ten
         /// times the GiB, for frames of 4 KiB.
         "ratio" => ratio: u32 = 0, 0..=1000;
-        /// Active pages that come down with one eviction at most.
+        /// Active pages that come down with one eviction at most; 0 is the kernel's rule, the
+        /// length of the active list over that of the inactive one.
         "demote" => demote: u32 = 1, 0..=1000;
         /// References between two looks at the lengths of the lists; 0 looks always.
         "stale" => stale: u32 = 0, 0..=u32::MAX;
@@ -75,6 +79,8 @@ pub struct Linux {
     age: u64,
     refaults: u64,
     references: u64,
+    /// Lengths of the active list that no page came down for yet.
+    owed: u64,
     seen: Seen,
     /// Refaults seen when the last eviction ended.
     reclaimed: u64,
@@ -132,13 +138,26 @@ impl Linux {
         self.age - self.left[handle as usize] <= u64::from(self.seen().active)
     }
 
+    /// Pages that come down now. The kernel scans both lists in proportion to their lengths.
+    fn demoted(&mut self) -> u32 {
+        if self.parameters.demote > 0 {
+            return self.parameters.demote;
+        }
+        let Seen { inactive, active, .. } = self.lengths();
+        let inactive = u64::from(inactive.max(1));
+        self.owed += u64::from(active);
+        let count = (self.owed / inactive).min(DEMOTED_MAX.into()) as u32;
+        self.owed %= inactive;
+        count
+    }
+
     /// Moves pages from the front of the active list to the back of the inactive one. Bits stay.
     fn balance(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) {
         let seen = self.seen();
         if !self.inactive_is_low(seen) && seen.refaults == self.reclaimed {
             return;
         }
-        for _ in 0..self.parameters.demote {
+        for _ in 0..self.demoted() {
             let found = self.lists[usize::from(ACTIVE)].iter(links).find(|&handle| !pinned(handle));
             let Some(handle) = found else { return };
             let bit = links.mark(handle) & REFERENCED;

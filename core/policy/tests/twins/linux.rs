@@ -26,6 +26,7 @@ pub struct Linux {
     pages: Vec<(Handle, Page)>,
     nonresident_age: u64,
     references: u64,
+    owed: usize,
     activated: u64,
     /// Active, inactive, activated.
     statistics: (usize, usize, u64),
@@ -109,7 +110,16 @@ impl Twin for Linux {
         let (active, inactive, activated) = self.statistics();
         // Far below a GiB the kernel's ratio is 1.
         if inactive * self.ratio.max(1) < active || activated != self.activated_at_last_reclaim {
-            for _ in 0..self.demote {
+            let [active, inactive] = [self.count(is_active), self.count(is_inactive).max(1)];
+            let mut demoted = self.demote;
+            if demoted == 0 {
+                self.owed += active;
+                while self.owed >= inactive {
+                    self.owed -= inactive;
+                    demoted = 32.min(demoted + 1);
+                }
+            }
+            for _ in 0..demoted {
                 let found = self.pages.iter().find(|(handle, page)| is_active(page) && !pinned(*handle));
                 if let Some(&(handle, Page::Active { referenced })) = found {
                     self.put(handle, Page::Inactive { referenced });
@@ -158,6 +168,7 @@ pub fn twin(frames: u32, ratio: usize, demote: u32, stale: u64) -> Linux {
         pages: Vec::new(),
         nonresident_age: 0,
         references: 0,
+        owed: 0,
         activated: 0,
         statistics: (0, 0, 0),
         activated_at_last_reclaim: 0,
@@ -168,5 +179,6 @@ pub fn twin(frames: u32, ratio: usize, demote: u32, stale: u64) -> Linux {
 fn linux() {
     check("linux", |frames| twin(frames, 0, 1, 0));
     check("linux:ratio=2,demote=2", |frames| twin(frames, 2, 2, 0));
+    check("linux:demote=0", |frames| twin(frames, 0, 0, 0));
     check("linux:stale=7", |frames| twin(frames, 0, 1, 7));
 }
