@@ -192,7 +192,8 @@ fn as_modelled(file: &str) {
     for name in ["lru", "mru", "s3-fifo"] {
         let model = |budget: u64| {
             let [policy, kernel] = [name, "linux"].map(|name| name.parse().expect("a policy"));
-            let settings = SteerSettings { policy, kernel, budget: budget as u32, seed: 1 };
+            let (small_folios, seed) = (false, 1);
+            let settings = SteerSettings { policy, kernel, small_folios, budget: budget as u32, seed };
             steer(&trace, settings, &Watch::default()).expect("modelled")
         };
         let read = || {
