@@ -2,9 +2,8 @@
 
 use anyhow::{Context, Result, bail};
 use std::fs;
-use std::process::Command;
 
-use crate::shell::{BEHIND, command, output, run, run_command, say};
+use crate::shell::{behind, command, output, run, run_command, say};
 use crate::{node, packages, python, suites};
 
 /// Crates that never perform I/O, read a clock or draw randomness.
@@ -31,7 +30,7 @@ pub fn test() -> Result<()> {
     let suites = suites::build()?;
     let has_python = preparing.join().expect("preparations report their errors")?;
     let beside = std::thread::spawn(move || {
-        let package = if has_python { python::test_beside(&BEHIND) } else { Ok(()) };
+        let package = if has_python { python::test_beside() } else { Ok(()) };
         read_sources().and(package)
     });
     let tested = suites.run(FUZZ_SECONDS);
@@ -46,6 +45,7 @@ pub fn test() -> Result<()> {
 /// then.
 fn read_sources() -> Result<()> {
     run_command(behind(&[
+        "cargo",
         "clippy",
         "--workspace",
         "--all-targets",
@@ -56,15 +56,10 @@ fn read_sources() -> Result<()> {
     ]))?;
     pure()?;
     fuzz_targets()?;
-    let mut doc = behind(&["doc", "--workspace", "--no-deps", "--document-private-items"]);
+    let mut doc = behind(&["cargo", "doc", "--workspace", "--no-deps", "--document-private-items"]);
     doc.env("RUSTDOCFLAGS", "-D warnings");
     run_command(doc)?;
-    run_command(behind(&["test", "--doc", "--workspace", "--all-features", "--quiet"]))
-}
-
-/// `cargo`, behind the tests.
-fn behind(words: &[&str]) -> Command {
-    command(&[&BEHIND[..], &["cargo"], words].concat())
+    run_command(behind(&["cargo", "test", "--doc", "--workspace", "--all-features", "--quiet"]))
 }
 
 /// As `test`, but a missing kernel feature is a failure.
@@ -83,7 +78,7 @@ pub fn bench() -> Result<()> {
 /// Whether the fuzz targets compile. They are a workspace of their own, which needs nightly only to
 /// run.
 fn fuzz_targets() -> Result<()> {
-    let mut check = behind(&["check", "--manifest-path", "fuzz/Cargo.toml"]);
+    let mut check = behind(&["cargo", "check", "--manifest-path", "fuzz/Cargo.toml"]);
     // Only checked, so libFuzzer is not compiled: fresh machines have no compiler of C++. Crates
     // that clippy has checked in the other workspace are taken from its folder.
     check.env("CUSTOM_LIBFUZZER_PATH", "/nonexistent/libfuzzer.a").env("CARGO_TARGET_DIR", "target");
@@ -104,7 +99,7 @@ fn pure() -> Result<()> {
         || run(&["rustup", "target", "add", BARE_TARGET]).is_ok();
     if have {
         for package in PURE {
-            run_command(behind(&["check", "--package", package, "--target", BARE_TARGET]))?;
+            run_command(behind(&["cargo", "check", "--package", package, "--target", BARE_TARGET]))?;
         }
         return Ok(());
     }

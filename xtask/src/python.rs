@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::packages;
-use crate::shell::{command, run, run_command, say};
+use crate::shell::{behind, command, run, run_command, say};
 
 /// What builds and tests need besides the tests of the workspace.
 const PACKAGES: &[&str] = &["python3", "python3-venv"];
@@ -63,13 +63,13 @@ pub fn test() -> Result<()> {
     let wheel = fs::read_dir(WHEELS)?.next().context("no wheel was built")??.path();
     let Some(wheel) = wheel.to_str() else { bail!("{}: no UTF-8", wheel.display()) };
     run(&[&pip, "install", "--quiet", "--no-deps", "--force-reinstall", wheel])?;
-    run_command(tests())
+    run_command(tests()?)
 }
 
 /// Tests the package without a wheel, as Cargo builds it for the tests of the workspace:
 /// docs/decisions/0120-the-package-is-tested-as-cargo-builds-it.md.
-pub fn test_beside(prefix: &[&str]) -> Result<()> {
-    run(&[prefix, &["cargo", "build", "--workspace", "--all-features", "--lib", "--quiet"]].concat())?;
+pub fn test_beside() -> Result<()> {
+    run_command(behind(&["cargo", "build", "--workspace", "--all-features", "--lib", "--quiet"]))?;
     let module = Path::new(UNPACKED).join("pantler");
     let _ = fs::remove_dir_all(UNPACKED);
     fs::create_dir_all(&module)?;
@@ -80,15 +80,15 @@ pub fn test_beside(prefix: &[&str]) -> Result<()> {
         }
     }
     fs::copy(LIBRARY, module.join("_core.abi3.so")).context(LIBRARY)?;
-    let mut tests = tests();
+    let mut tests = tests()?;
     tests.env("PYTHONPATH", Path::new(UNPACKED).canonicalize()?);
     run_command(tests)
 }
 
-fn tests() -> Command {
+fn tests() -> Result<Command> {
     let python = format!("{ENVIRONMENT}/bin/python");
     let mut test = command(&[&python, "-m", "pytest", "--durations=3", FOLDER, "-p", "no:cacheprovider"]);
-    test.env("PANTLER_COMMAND", Path::new(COMMAND).canonicalize().unwrap_or_default());
+    test.env("PANTLER_COMMAND", std::env::current_dir()?.join(COMMAND));
     test.env("PYTHONDONTWRITEBYTECODE", "1");
-    test
+    Ok(test)
 }

@@ -29,6 +29,11 @@ pub fn command(words: &[&str]) -> Command {
     command
 }
 
+/// A command that is behind the tests.
+pub fn behind(words: &[&str]) -> Command {
+    command(&[&BEHIND[..], words].concat())
+}
+
 /// Runs a command with our own input and output, says so, and fails when it fails.
 pub fn run(words: &[&str]) -> Result<()> {
     run_command(command(words))
