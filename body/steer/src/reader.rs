@@ -16,8 +16,9 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use crate::shared::Shared;
 use crate::steering::Steering;
 use crate::trace::feed::Feed;
-use pantler_kernel::memory::Gauge;
+use pantler_kernel::memory::{Gauge, Left};
 use pantler_kernel::{clock, pages};
+use pantler_pagecache::Room;
 
 /// Rest while blocks are brought in or dropped.
 const NAP_BUSY_US: u64 = 250;
@@ -97,8 +98,9 @@ fn round(steering: &mut Steering, feed: &mut Feed, limits: &Gauge, now_ns: u64) 
     if lost > 0 {
         steering.lost(lost, now_ns);
     }
-    if let Some(bytes) = room {
-        steering.engine.limited(now_ns, bytes / pages::BLOCK_BYTES, feed.is_behind());
+    if let Some(Left { bytes, kernel_reclaims }) = room {
+        let room = Room { blocks: bytes / pages::BLOCK_BYTES, kernel_reclaims };
+        steering.engine.limited(now_ns, room, feed.is_behind());
     }
     let worked = steering.round(now_ns);
     Some((events, worked || steering.counters().brought_in != before))

@@ -22,6 +22,15 @@
 /// Nanoseconds in which the reserve shrinks by the budget.
 const SHRINK_NS: u64 = 256_000_000_000;
 
+/// What may still be charged before a limit is met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Blocks.
+    pub blocks: u64,
+    /// The kernel reclaims when they are used up. Else nobody does but the engine.
+    pub kernel_reclaims: bool,
+}
+
 /// The allowance of one run. See the module's text for its rules.
 #[derive(Debug, Clone)]
 pub(crate) struct Allowance {

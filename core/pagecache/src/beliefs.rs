@@ -25,6 +25,8 @@ pub(crate) struct Beliefs {
     lru: SampledLru,
     pub(crate) counters: SteerCounters,
     capacity: u32,
+    /// The kernel evicts, and reads ahead.
+    is_kernels: bool,
     /// The largest capacity since the last tick.
     most: u32,
     /// The reserve for drops that lag: the budget is the capacity and this.
@@ -44,6 +46,7 @@ impl Beliefs {
             lru: SampledLru::new(options.budget, seed),
             counters: SteerCounters::default(),
             capacity: options.budget - options.lag_blocks(),
+            is_kernels: false,
             most: options.budget - options.lag_blocks(),
             lag: options.lag_blocks(),
             now_ns: 0,
@@ -94,16 +97,22 @@ impl Beliefs {
         self.lag
     }
 
-    /// Whether more than half of the capacity is used.
-    pub(crate) fn is_half_full(&self) -> bool {
-        self.steward.used() > self.capacity / 2
+    /// Whether something may have to be evicted soon: more than half of the capacity is used.
+    pub(crate) fn evicts_soon(&self) -> bool {
+        !self.is_kernels && self.steward.used() > self.capacity / 2
     }
 
-    /// Whether the missing blocks of a file do not fit beside what is cached.
+    /// Whether the missing blocks of a file do not fit beside what is cached, and the engine makes
+    /// room.
     pub(crate) fn overflows(&self, file: u32) -> bool {
         let known = &self.files[file];
         let missing = known.size_blocks.saturating_sub(u64::from(known.blocks));
-        u64::from(self.steward.used()) + missing > u64::from(self.capacity)
+        !self.is_kernels && u64::from(self.steward.used()) + missing > u64::from(self.capacity)
+    }
+
+    /// Whether the kernel evicts, and reads ahead, as without the engine (G5).
+    pub(crate) fn leave_to_kernel(&mut self, is_kernels: bool) {
+        self.is_kernels = is_kernels;
     }
 
     /// Recomputes what is known.

@@ -14,9 +14,9 @@
 
 use alloc::vec::Vec;
 
-use pantler_steward::{FileId, OptionsError, OwnerId, SampledLru, Steward};
+use pantler_steward::{FileId, OptionsError, OwnerId, PolicyName, SampledLru, Steward};
 
-use crate::allowance::Allowance;
+use crate::allowance::{Allowance, Room};
 use crate::beliefs::Beliefs;
 use crate::counters::SteerCounters;
 use crate::decision::{Answer, Decision, Rule};
@@ -36,6 +36,9 @@ use ahead::Ahead;
 use audit::Audit;
 use drops::Drops;
 use foretold::Foretold;
+
+/// After this time without a limit that is met before the budget, the budget is met first.
+const MET_NS: u64 = 1_000_000_000;
 
 /// Whether references to cached blocks are watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +82,10 @@ pub struct Engine {
     /// Events were lost since the last look at limits.
     has_lost: bool,
     budget: u32,
+    /// Owners that give no hints have another policy than LRU.
+    has_policy: bool,
+    /// When a limit was met before the budget, last.
+    met_ns: Option<u64>,
     /// Places for blocks read ahead, and the most that were needed lately.
     waiting: u32,
     waiting_peak: u32,
@@ -106,6 +113,8 @@ impl Engine {
             gone: 0,
             has_lost: false,
             budget: options.budget,
+            met_ns: None,
+            has_policy: options.common_policy != PolicyName::Lru.spec(),
             waiting: options.waiting_blocks(),
             waiting_peak: 0,
             ahead: Ahead::new(options),
@@ -254,13 +263,13 @@ impl Engine {
     }
 
     /// While hits are not watched, a block counts as referenced when it comes. Ends when half of
-    /// the budget is used: what was referenced since is unknown, but little of it will have to
+    /// the capacity is used: what was referenced since is unknown, but little of it will have to
     /// leave soon.
     fn added_unwatched(&mut self, actor: Actor, event: &Event) {
         self.referenced(actor, event.first, event.last);
         let blocks = u64::from(self.beliefs.file(actor.file).blocks);
         self.ahead.consider(&self.beliefs, actor, blocks);
-        if self.beliefs.is_half_full() {
+        if self.beliefs.evicts_soon() {
             self.want_hits();
         }
     }
@@ -282,19 +291,39 @@ impl Engine {
 
     // Rounds.
 
-    /// `room` blocks could still be charged before a limit on everything is met. All events until
-    /// that moment have been taken, unless some are `behind`. Then, and after lost events, unknown
-    /// blocks would look like other memory, and the allowance stays (G3).
-    pub fn limited(&mut self, now_ns: u64, room: u64, behind: bool) {
+    /// What a limit on everything leaves. All events until that moment have been taken, unless some
+    /// are `behind`. Then, and after lost events, unknown blocks would look like other memory, and
+    /// the allowance stays (G3).
+    pub fn limited(&mut self, now_ns: u64, room: Room, behind: bool) {
+        let cached = self.beliefs.ledger().cached_blocks();
+        if self.is_met_first(cached, room) {
+            self.met_ns = Some(now_ns);
+        }
+        let was_met = self.met_ns.is_some_and(|met_ns| now_ns - met_ns < MET_NS);
+        let is_kernels = was_met && room.kernel_reclaims && !self.has_wishes();
+        self.beliefs.leave_to_kernel(is_kernels);
         if core::mem::take(&mut self.has_lost) || behind {
             return;
         }
         let gone = self.beliefs.counters.gone;
         let taken = gone - core::mem::replace(&mut self.gone, gone);
-        let cached = self.beliefs.ledger().cached_blocks();
-        let allowed = self.allowance.look(now_ns, cached, taken, room);
+        let allowed =
+            if is_kernels { self.budget } else { self.allowance.look(now_ns, cached, taken, room.blocks) };
         let capacity = (allowed + self.idle_waiting()).min(self.budget) - self.beliefs.lag();
         self.beliefs.set_capacity(capacity);
+    }
+
+    /// Whether the limit is met before the budget. While events of blocks that left are late or
+    /// lost, more is believed cached than there is, so a no is not final (`MET_NS`).
+    fn is_met_first(&self, cached: u32, room: Room) -> bool {
+        let budget = u64::from(self.budget);
+        room.blocks < budget / 16 || u64::from(cached).saturating_add(room.blocks) < budget
+    }
+
+    /// Whether anybody asks for another order than the kernel's: a policy, a hint, or a list.
+    fn has_wishes(&self) -> bool {
+        let steward = self.beliefs.steward();
+        self.has_policy || steward.managers() > 0 || steward.lists() > 0
     }
 
     /// Places for blocks read ahead that were not needed lately.

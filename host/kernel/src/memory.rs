@@ -107,14 +107,14 @@ impl Files {
     pub(crate) fn gauge<'a>(&self, folders: impl Iterator<Item = &'a Path>) -> Gauge {
         let limited = |folder: &Path| {
             let bytes = self.group(folder, NO_LIMIT)?.limit?;
-            Some(self.limited(folder, bytes))
+            Some(Limited { is_kernels: true, ..self.limited(folder, bytes) })
         };
         Gauge(folders.filter_map(limited).collect())
     }
 
     /// A limit of our own on a folder.
     pub(crate) fn limited(&self, folder: &Path, bytes: u64) -> Limited {
-        Limited { bytes, used: fs::File::open(folder.join(self.used)).ok() }
+        Limited { bytes, used: fs::File::open(folder.join(self.used)).ok(), is_kernels: false }
     }
 }
 
@@ -123,6 +123,16 @@ impl Files {
 pub(crate) struct Limited {
     bytes: u64,
     used: Option<fs::File>,
+    is_kernels: bool,
+}
+
+/// What may still be charged before a limit is met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Left {
+    /// Bytes; `u64::MAX` without a limit.
+    pub bytes: u64,
+    /// The kernel reclaims when they are used up: the limit is one of its groups'.
+    pub kernel_reclaims: bool,
 }
 
 /// Limits that hold for a group, to look at often: a look costs microseconds.
@@ -130,14 +140,15 @@ pub(crate) struct Limited {
 pub struct Gauge(pub(crate) Vec<Limited>);
 
 impl Gauge {
-    /// Bytes that may still be charged before a limit is met, `u64::MAX` without one; `None` when
-    /// that cannot be read.
-    pub fn room(&self) -> Option<u64> {
+    /// What the limit leaves that is met first; `None` when that cannot be read.
+    pub fn room(&self) -> Option<Left> {
         let room = |limited: &Limited| {
             let used: u64 = contents(limited.used.as_ref()?)?.trim().parse().ok()?;
-            Some(limited.bytes.saturating_sub(used))
+            Some(Left { bytes: limited.bytes.saturating_sub(used), kernel_reclaims: limited.is_kernels })
         };
-        self.0.iter().try_fold(u64::MAX, |least, limited| Some(least.min(room(limited)?)))
+        let all = Left { bytes: u64::MAX, kernel_reclaims: false };
+        let least = |one: Left, other: Left| if other.bytes < one.bytes { other } else { one };
+        self.0.iter().try_fold(all, |known, limited| Some(least(known, room(limited)?)))
     }
 }
 

@@ -12,6 +12,7 @@ use pantler_kernel::group::mounts::{Memory, Places};
 use pantler_kernel::group::v1::V1;
 use pantler_kernel::group::v2::V2;
 use pantler_kernel::group::{RunGroup, Throttle, Usage};
+use pantler_kernel::memory::Left;
 
 const V2_MOUNTS: &str = "31 23 0:28 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot\n";
 const V1_MOUNTS: &str = "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n\
@@ -50,6 +51,11 @@ fn v2_tree() -> tempfile::TempDir {
     put(root, &format!("{group}/user.slice/user-1000.slice/session-3.scope/cgroup.procs"), "77\n");
     put(root, &format!("{group}/user.slice/user-1000.slice/session-3.scope/cgroup.subtree_control"), "");
     tree
+}
+
+/// What is left of a limit for which the kernel reclaims.
+fn kernels(bytes: u64) -> Option<Left> {
+    Some(Left { bytes, kernel_reclaims: true })
 }
 
 #[test]
@@ -93,7 +99,7 @@ fn v2_takes_the_limits_of_a_group_that_it_leaves() {
     assert_eq!(got(tree.path(), &format!("{group}/pantler-1-2-x/memory.max")), "50000000");
     assert_eq!(got(tree.path(), &format!("{group}/pantler-1-2-x/memory.high")), "60000000");
     put(tree.path(), &format!("{group}/pantler-1-2-x/memory.current"), "30000000\n");
-    assert_eq!(made.gauge(None).room(), Some(20_000_000));
+    assert_eq!(made.gauge(None).room(), kernels(20_000_000));
 }
 
 #[test]
@@ -121,7 +127,7 @@ fn v2_counts_and_bounds() {
     );
     assert_eq!(group.peak(), Some(43_000_000));
     assert_eq!(group.device_read_bytes(), Some(1024));
-    assert_eq!(group.gauge(None).room(), Some(100_000_000), "the slice above has a limit");
+    assert_eq!(group.gauge(None).room(), kernels(100_000_000), "the slice above has a limit");
     group.enforce(50_000_000).expect("bounded");
     assert_eq!(
         got(root, &format!("{top}/program/memory.high")),
@@ -150,7 +156,8 @@ fn v2_without_memory_below_us_enables_it_at_the_root() {
     assert_eq!(group.memory_path(), root.join("sys/fs/cgroup/pantler-1-2-x"));
     assert_eq!(got(root, "sys/fs/cgroup/pantler-1-2-x/cgroup.subtree_control"), "+io");
     assert!(group.peak().is_none(), "before 5.19 it is unknown");
-    assert_eq!(group.gauge(None).room(), Some(u64::MAX));
+    let none = Left { bytes: u64::MAX, kernel_reclaims: false };
+    assert_eq!(group.gauge(None).room(), Some(none));
 }
 
 #[test]
@@ -180,9 +187,13 @@ fn v1_is_preferred_where_it_has_the_memory_controller() {
     assert_eq!(group.io_path(), Some(root.join(blkio).as_path()));
     assert_eq!(
         group.gauge(None).room(),
-        Some(700),
+        kernels(700),
         "the group above has a limit, the largest number is none"
     );
+    put(root, &format!("{memory}/memory.usage_in_bytes"), "100\n");
+    let own = Left { bytes: 400, kernel_reclaims: false };
+    assert_eq!(group.gauge(Some(500)).room(), Some(own), "a total is less than the limit leaves");
+    assert_eq!(group.gauge(Some(900)).room(), kernels(700), "a total is more");
     put(root, &format!("{memory}/memory.usage_in_bytes"), "900\n");
     put(
         root,

@@ -22,7 +22,7 @@ const TAKEN_SHARE: f64 = 0.1;
 const ORDERS: [&str; 3] = ["linux", "mglru", "mglru:rework=1"];
 /// The reads of all runs with steering, where no hint was given, as a part of those by the kernel
 /// alone: without a limit and with one, for each order.
-const READS_SHARES: [[f64; 3]; 2] = [[1.08, 1.07, 0.84], [1.24, 1.26, 1.27]];
+const READS_SHARES: [[f64; 3]; 2] = [[1.08, 1.07, 0.84], [1.01, 1.01, 1.01]];
 /// Time after which refused drops have been tried again: two ticks, and the rounds after them.
 const REFUSED_NS: u64 = 250_000_000;
 
@@ -117,7 +117,8 @@ impl<H: Hands> World<H> {
             machine.tell(|steward| steward.set_policy(OwnerId(0), 0, PolicyName::Mru)).expect("in bounds");
         }
         let has_hints = mru;
-        let is_plain = is_limited && !seed.is_multiple_of(2);
+        // Without a hint the kernel reclaims for the limit, as it does alone.
+        let is_plain = is_limited && has_hints && !seed.is_multiple_of(2);
         let others = is_limited.then(|| Random::new(!seed));
         World {
             random,
@@ -231,9 +232,9 @@ impl<H: Hands> World<H> {
         kernel.held() + kernel.shared() + self.machine.unseen() + windows
     }
 
-    /// What a limit makes the engine leave free, with the room for other memory.
-    fn reserve(&self) -> u64 {
-        if self.others.is_some() { self.budget / 4 } else { 0 }
+    /// Reads that steering without hints may need, where the kernel alone needs `alone`.
+    fn most(&self, alone: u64) -> u64 {
+        if self.others.is_some() { alone + alone / 10 + 64 } else { 2 * alone + 256 }
     }
 
     fn check(&self, step: u32) -> Result<(), Violation> {
@@ -262,18 +263,13 @@ impl<H: Hands> World<H> {
         let reads = self.machine.kernel().device_reads();
         // Pages that others use as well stay. Where those are many, little is left for the rest.
         let is_crowded = self.machine.kernel().shared() > self.budget / 4;
-        if !self.has_hints && !is_crowded && reads > bound(alone) + self.reserve() {
+        if !self.has_hints && !is_crowded && reads > self.most(alone) {
             return Err(Violation::Worse { reads, alone });
         }
         let unhinted = (!self.has_hints).then_some([reads, alone, lru]);
         let taken = self.is_plain.then(|| [self.machine.kernel().taken(), self.budget]);
         Ok(Ran { unhinted, taken })
     }
-}
-
-/// Reads that steering without hints may need, where the kernel alone needs `alone`.
-fn bound(alone: u64) -> u64 {
-    2 * alone + 256
 }
 
 fn order_of(seed: u64) -> usize {

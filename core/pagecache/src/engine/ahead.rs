@@ -84,7 +84,7 @@ impl Ahead {
             return;
         }
         if !known.is_found() {
-            let is_eager = beliefs.is_half_full() || self.finds_early || run >= FIND_BLOCKS;
+            let is_eager = beliefs.evicts_soon() || self.finds_early || run >= FIND_BLOCKS;
             if is_eager && known.is_worth_a_search() {
                 self.search(actor);
             }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pantler_pagecache::{Answer, Decision, Engine, Event, FileKey, Kind, Options, Origin, Span};
+use pantler_pagecache::{Answer, Decision, Engine, Event, FileKey, Kind, Options, Origin, Room, Span};
 use pantler_steward::{OptionsError, OwnerId};
 
 use super::kernel::{Kernel, KernelEvent, Program};
@@ -224,7 +224,8 @@ impl<H: Hands> Machine<H> {
         }
         if let Some(room) = self.kernel.room() {
             let behind = !self.on_their_way.is_empty();
-            self.engine.limited(self.now_ns, room + self.faults.flatters, behind);
+            let room = Room { blocks: room + self.faults.flatters, kernel_reclaims: true };
+            self.engine.limited(self.now_ns, room, behind);
         }
         self.engine.begin_round(self.now_ns);
         self.obey();
