@@ -54,14 +54,21 @@ impl Reception {
             let answer = self.site.clone().answer(pulse.clone(), request);
             async { Ok::<Response<AnswerBody>, Infallible>(answer.await) }
         });
+        let mut stop = self.stop.clone();
+        let mut watchdog = pin!(tokio::time::sleep_until(pulse.opened() + limits.idle_time));
+        // Hyper takes 8 KiB as soon as it reads, even for a connection that says nothing.
+        let mut first = [0];
+        tokio::select! {
+            _ = stream.peek(&mut first) => {}
+            () = watchdog.as_mut() => {}
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
         let io = TokioIo::new(Stream::new(stream));
         let mut connection = pin!(self.builder.serve_connection(io, service));
-        let mut stop = self.stop.clone();
         let mut is_stopping = *stop.borrow();
         if is_stopping {
             connection.as_mut().graceful_shutdown();
         }
-        let mut watchdog = pin!(tokio::time::sleep_until(pulse.opened() + limits.idle_time));
         loop {
             tokio::select! {
                 ended = connection.as_mut() => {

@@ -1,4 +1,4 @@
-//! Ten thousand connections that say nothing, or said something once, in less than 300 MB.
+//! Ten thousand connections that say nothing, or said something once, in less than 130 MB.
 
 mod common;
 
@@ -14,7 +14,7 @@ const HOLDER: &str = "PANTLER_WEB_TEST_HOLDER";
 const CONNECTIONS: u64 = 10_000;
 /// Descriptors for everything else.
 const SPARE: u64 = 200;
-const BYTES_MAX: u64 = 300_000_000;
+const BYTES_MAX: u64 = 130_000_000;
 
 #[test]
 fn holder() {

@@ -138,6 +138,7 @@ fn clients_that_go_away_leave_nothing_behind() {
 fn a_stop_lets_answers_end() {
     let site = site(|_| ());
     std::fs::write(site.path("big"), pattern(16 << 20)).unwrap();
+    let _silent = site.connect();
     let mut stream = site.connect();
     stream.write_all(b"GET /big HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     let mut idle = site.connect();
