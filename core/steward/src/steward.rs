@@ -192,8 +192,8 @@ impl Steward {
         pages: &Range<u64>,
         end: u64,
     ) -> (Access, Range<u64>) {
-        let asked = Asked::new(block, self.options.block_pages, pages, end);
-        let part = self.lookahead.part(block, &asked);
+        let mut asked = Asked::new(block, self.options.block_pages, pages, end);
+        let part = self.lookahead.part(block, &mut asked);
         let access = self.access_placed(owner, block, asked.clone(), (part.end - part.start) as u32);
         self.lookahead.reach_part(block, &asked);
         (access, part)
@@ -318,15 +318,18 @@ impl Steward {
         // The caller is about to use it: what is fetched because of it must not replace it at once.
         // Lookahead with a room of its own cannot.
         let may_replace = !self.lists.is_empty() || looks && self.lookahead.takes_frames();
-        let pinned = may_replace && self.pin(block);
+        let pinned = may_replace.then(|| self.entries.find(block)).flatten();
+        if let Some(frame) = pinned {
+            self.entries[frame].pin();
+        }
         if !self.lists.is_empty() {
             self.follow_list(owner, block, ahead.met, arriving);
         }
         if looks {
             self.look_ahead(owner, block, ahead.follows, &ahead.asked);
         }
-        if pinned {
-            self.unpin(block);
+        if let Some(frame) = pinned {
+            self.entries[frame].unpin();
         }
     }
 

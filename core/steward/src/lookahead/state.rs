@@ -65,10 +65,13 @@ impl LookaheadState {
     }
 
     /// V10: what to fetch of `block`, in pages of its file: those that are asked for, and where a
-    ///     stream goes on, those after them.
+    ///     stream goes on, those after them. Looks for that stream.
     #[inline]
-    pub(crate) fn part(&self, block: Block, asked: &Asked) -> Range<u64> {
-        if asked.is_whole || !self.streams.runs_into(block.file, &asked.pages) {
+    pub(crate) fn part(&self, block: Block, asked: &mut Asked) -> Range<u64> {
+        if !asked.is_whole {
+            asked.head = self.streams.find(block.file, &asked.pages);
+        }
+        if !self.streams.runs_into(asked) {
             return asked.pages.clone();
         }
         asked.pages.start..block.extent(self.block_pages, asked.end).end
@@ -77,7 +80,7 @@ impl LookaheadState {
     /// V11: whether a reference is the same use of its block as the one before.
     #[inline]
     pub(crate) fn goes_on_in(&self, block: Block, asked: &Asked) -> bool {
-        !asked.is_whole && self.streams.goes_on_in(block, &asked.pages, self.block_pages)
+        self.streams.goes_on_in(block, asked, self.block_pages)
     }
 
     /// V9: whether a manager is to pass over `block`.

@@ -1,9 +1,9 @@
 //! Where references come in order (rules V6, V7 and V9).
 //!
 //! T1  At most [`HEADS`] streams are known; the one that moved least lately is forgotten first.
+//! T2  `heads` is in the order in which they moved.
 
-use alloc::vec::Vec;
-
+use alloc::collections::VecDeque;
 use core::ops::Range;
 
 use crate::{Block, FileId};
@@ -29,6 +29,8 @@ pub(crate) struct Asked {
     pub(crate) is_whole: bool,
     /// Pages from here on do not exist; 0 where nothing is to be looked ahead.
     pub(crate) end: u64,
+    /// Of a part of a block, once [looked for](Streams::find): the stream with which it goes on.
+    pub(crate) head: Option<usize>,
 }
 
 impl Asked {
@@ -40,7 +42,7 @@ impl Asked {
         let whole = whole.start..whole.end.max(whole.start.saturating_add(1));
         let start = pages.start.clamp(whole.start, whole.end - 1);
         let asked = start..pages.end.clamp(start + 1, whole.end.max(start + 1));
-        Self { is_whole: asked == whole, pages: asked, end }
+        Self { is_whole: asked == whole, pages: asked, end, head: None }
     }
 }
 
@@ -69,52 +71,55 @@ impl Head {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Streams {
-    heads: Vec<Head>,
+    heads: VecDeque<Head>,
     now: u64,
 }
 
 impl Streams {
+    /// The stream with which a reference to `pages` goes on: of several, the one that moved last.
+    #[inline]
+    pub(crate) fn find(&self, file: FileId, pages: &Range<u64>) -> Option<usize> {
+        self.heads.iter().rposition(|head| head.reaches(file, pages))
+    }
+
     /// A reference to `asked` of `file`. Says how many blocks after it may be looked ahead.
     pub(crate) fn reach(&mut self, file: FileId, asked: &Asked) -> u32 {
         self.now += 1;
-        let (now, pages) = (self.now, &asked.pages);
-        let goes_on = |head: &&mut Head| head.reaches(file, pages);
-        let run = match self.heads.iter_mut().filter(goes_on).max_by_key(|head| head.moved) {
+        let (moved, mut pages) = (self.now, asked.pages.clone());
+        let head = if asked.is_whole { self.find(file, &pages) } else { asked.head };
+        let run = match head.and_then(|head| self.heads.remove(head)) {
             Some(head) => {
-                head.run = head.run_with(pages);
-                head.pages = pages.start..pages.end.max(head.pages.end);
-                head.moved = now;
-                head.run
-            }
-            None => {
-                let run = if pages.start == 0 && asked.is_whole { RUN } else { 1 };
-                let head = Head { file, pages: pages.clone(), run, moved: now };
-                let is_full = self.heads.len() == HEADS;
-                match self.heads.iter_mut().min_by_key(|head| head.moved).filter(|_| is_full) {
-                    Some(oldest) => *oldest = head,
-                    None => self.heads.push(head),
-                }
+                let run = head.run_with(&pages);
+                pages.end = pages.end.max(head.pages.end);
                 run
             }
+            None if pages.start == 0 && asked.is_whole => RUN,
+            None => 1,
         };
+        if self.heads.len() == HEADS {
+            self.heads.pop_front();
+        }
+        self.heads.push_back(Head { file, pages, run, moved });
         match run.checked_sub(RUN) {
             Some(further) => REACH.saturating_mul(1 << further.min(16)),
             None => 0,
         }
     }
 
-    /// Whether a reference to `pages` goes on with a stream for the third time, so that more of its
+    /// Whether a reference to `asked` goes on with a stream for the third time, so that more of its
     /// block is worth a fetch (V10).
-    pub(crate) fn runs_into(&self, file: FileId, pages: &Range<u64>) -> bool {
-        let heads = self.heads.iter().filter(|head| head.reaches(file, pages));
-        heads.max_by_key(|head| head.moved).is_some_and(|head| head.run_with(pages) >= RUN)
+    #[inline]
+    pub(crate) fn runs_into(&self, asked: &Asked) -> bool {
+        asked.head.is_some_and(|head| self.heads[head].run_with(&asked.pages) >= RUN)
     }
 
-    /// Whether a reference to `pages` goes on in the block, of `size`, in which the last one of its
+    /// Whether a reference to `asked` goes on in the block, of `size`, in which the last one of a
     /// stream ended (V11).
-    pub(crate) fn goes_on_in(&self, block: Block, pages: &Range<u64>, size: u32) -> bool {
+    #[inline]
+    pub(crate) fn goes_on_in(&self, block: Block, asked: &Asked, size: u32) -> bool {
         let index = |head: &Head| head.pages.end.saturating_sub(1) / u64::from(size);
-        self.heads.iter().any(|head| head.reaches(block.file, pages) && index(head) == block.index)
+        let goes_on = |head: &Head| head.reaches(block.file, &asked.pages) && index(head) == block.index;
+        asked.head.is_some_and(|last| self.heads.range(..=last).rev().any(goes_on))
     }
 
     /// Whether a stream that moved lately stands at `block`, of `pages` (V9). Few are believed to
@@ -122,19 +127,19 @@ impl Streams {
     pub(crate) fn stands_at(&self, block: Block, pages: u32, frames: u32) -> bool {
         let since = self.now.saturating_sub(HELD.min(u64::from(frames / 8)));
         let index = |head: &Head| head.pages.end.saturating_sub(1) / u64::from(pages);
-        let stands =
-            |head: &Head| head.moved > since && head.file == block.file && index(head) == block.index;
-        self.heads.iter().any(stands)
+        let stands = |head: &Head| head.file == block.file && index(head) == block.index;
+        self.heads.iter().rev().take_while(|head| head.moved > since).any(stands)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     /// A reference to a block of one page.
     fn reach(streams: &mut Streams, file: u64, index: u64) -> u32 {
-        let asked = Asked { pages: index..index + 1, is_whole: true, end: u64::MAX };
+        let asked = Asked { pages: index..index + 1, is_whole: true, end: u64::MAX, head: None };
         streams.reach(FileId(file), &asked)
     }
 
@@ -153,8 +158,10 @@ mod tests {
     fn parts_of_a_block_are_a_stream_once_they_came_in_order_three_times() {
         let mut streams = Streams::default();
         let mut runs_into = |pages: Range<u64>| {
-            let runs = streams.runs_into(FileId(0), &pages);
-            streams.reach(FileId(0), &Asked { pages, is_whole: false, end: u64::MAX });
+            let head = streams.find(FileId(0), &pages);
+            let asked = Asked { pages, is_whole: false, end: u64::MAX, head };
+            let runs = streams.runs_into(&asked);
+            streams.reach(FileId(0), &asked);
             runs
         };
         assert!(!runs_into(0..2), "the first page of a file is often all that is read");
