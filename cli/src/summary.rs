@@ -14,7 +14,7 @@ pub fn of_run(stat: &BodyStat, memory: Size) -> String {
     let size = |blocks: u64| Size::new(blocks * block_bytes).rounded();
     let (brought_in, foreign, lru) = (count("brought_in"), count("foreign"), count("lru_misses"));
     if count("drops") == 0 {
-        return idle(brought_in, memory, block_bytes);
+        return idle(brought_in, count("gone"), memory, block_bytes);
     }
     let references = stat.totals.references.saturating_sub(foreign);
     let hits = references.saturating_sub(brought_in);
@@ -44,15 +44,17 @@ pub fn of_run(stat: &BodyStat, memory: Size) -> String {
     line
 }
 
-/// Nothing had to leave.
-fn idle(blocks: u64, memory: Size, block_bytes: u64) -> String {
+/// Nothing had to leave, or the kernel chose what did.
+fn idle(blocks: u64, gone: u64, memory: Size, block_bytes: u64) -> String {
     let bytes = blocks * block_bytes;
     let mut line = format!(
         "nothing was steered: {blocks} blocks, {}, came into the page cache by this run, of {} it may keep",
         Size::new(bytes).rounded(),
         memory.rounded()
     );
-    if bytes < memory.bytes() / 4 {
+    if gone * 100 >= blocks.max(1) * NOTABLE_PERCENT {
+        line += "; the kernel reclaimed for a limit, in its order: no hint or --policy asks for another";
+    } else if bytes < memory.bytes() / 4 {
         line += "; what was in memory before, what a server reads for the program, and O_DIRECT do not count";
     }
     line
@@ -121,6 +123,8 @@ mod tests {
         assert!(told.contains("a server") && told.contains("O_DIRECT"), "{told}");
         let told = of_run(&stat(2000, 8 << 20, &[("brought_in", 2000)]), memory);
         assert!(told.contains("2000 blocks, 7.8 MiB, came into") && !told.contains("O_DIRECT"), "{told}");
+        let told = of_run(&stat(2000, 8 << 20, &[("brought_in", 2000), ("gone", 1500)]), memory);
+        assert!(told.contains("the kernel reclaimed for a limit"), "{told}");
     }
 
     #[test]
