@@ -22,12 +22,12 @@
 /// Nanoseconds in which the reserve shrinks by the budget.
 const SHRINK_NS: u64 = 256_000_000_000;
 
-/// What may still be charged before a limit is met.
+/// The memory that a limit leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
     /// Blocks.
     pub blocks: u64,
-    /// The kernel reclaims when they are used up. Else nobody does but the engine.
+    /// The kernel reclaims when they are used up. Otherwise the engine alone makes room.
     pub kernel_reclaims: bool,
 }
 

@@ -320,7 +320,7 @@ impl Engine {
         room.blocks < budget / 16 || u64::from(cached).saturating_add(room.blocks) < budget
     }
 
-    /// Whether anybody asks for another order than the kernel's: a policy, a hint, or a list.
+    /// Whether a policy, a hint or a list asks for another order than the kernel's.
     fn has_wishes(&self) -> bool {
         let steward = self.beliefs.steward();
         self.has_policy || steward.managers() > 0 || steward.lists() > 0

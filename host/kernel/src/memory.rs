@@ -126,7 +126,7 @@ pub(crate) struct Limited {
     is_kernels: bool,
 }
 
-/// What may still be charged before a limit is met.
+/// The memory that a limit leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Left {
     /// Bytes; `u64::MAX` without a limit.
