@@ -323,8 +323,8 @@ fn by_name(merged: &Disk, below: [&str; 2]) {
     let profile = Profile::parse("test", text).expect("a profile");
     let steer = start_with(4 * FILE, |options| options.profile = Some(profile));
     let (below, copied) = (merged.path("below"), merged.path("copied"));
-    // Held open for long enough to be looked at on a busy machine.
-    let read = |path: &str| format!("{{ dd of=/dev/null bs=64k count=32 status=none; sleep 1; }} < {path}");
+    // By a process that has the file open for long enough to be looked at on a busy machine.
+    let read = |path: &str| format!("timeout 1 tail -f -c 2M {path} > /dev/null || true");
     sh(&steer, &format!("{}; {}", read(&below), read(&copied)));
     steer.wait_until_calm();
     let stat = steer.stat();
