@@ -37,7 +37,7 @@ use audit::Audit;
 use drops::Drops;
 use foretold::Foretold;
 
-/// After this time without a limit that is met before the budget, the budget is met first.
+/// After this time without a limit that is met before the budget, the budget is met first (G5).
 const MET_NS: u64 = 1_000_000_000;
 
 /// Whether references to cached blocks are watched.
@@ -293,13 +293,13 @@ impl Engine {
 
     /// What a limit on everything leaves. All events until that moment have been taken, unless some
     /// are `behind`. Then, and after lost events, unknown blocks would look like other memory, and
-    /// the allowance stays (G3).
+    /// the allowance stays (G3). While nothing asks for another order, the kernel reclaims (G5).
     pub fn limited(&mut self, now_ns: u64, room: Room, behind: bool) {
         let cached = self.beliefs.ledger().cached_blocks();
         if self.is_met_first(cached, room) {
             self.met_ns = Some(now_ns);
         }
-        let was_met = self.met_ns.is_some_and(|met_ns| now_ns - met_ns < MET_NS);
+        let was_met = self.met_ns.is_some_and(|met_ns| now_ns.saturating_sub(met_ns) < MET_NS);
         let is_kernels = was_met && room.kernel_reclaims && !self.has_wishes();
         self.beliefs.leave_to_kernel(is_kernels);
         if core::mem::take(&mut self.has_lost) || behind {
