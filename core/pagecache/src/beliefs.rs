@@ -97,7 +97,8 @@ impl Beliefs {
         self.lag
     }
 
-    /// Whether something may have to be evicted soon: more than half of the capacity is used.
+    /// Whether the engine may have to evict soon: it makes room, and more than half of the capacity
+    /// is used.
     pub(crate) fn evicts_soon(&self) -> bool {
         !self.is_kernels && self.steward.used() > self.capacity / 2
     }
