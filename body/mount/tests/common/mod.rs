@@ -6,7 +6,7 @@ pub mod gate;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use pantler_mount::{Lookahead, Mount, MountOptions, Mounted};
@@ -210,6 +210,9 @@ impl Drop for Loop {
 /// [`serve_if_told_to`].
 pub struct Daemon {
     pub child: Child,
+    /// Open as long as it serves: a test program says so when a test takes more than a minute, and
+    /// ends where nobody could hear that.
+    _said: BufReader<ChildStdout>,
     mnt: PathBuf,
 }
 
@@ -237,9 +240,10 @@ impl Daemon {
         command.env(SERVE, std::env::join_paths(words).unwrap());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        assert!(lines.map_while(Result::ok).any(|line| line.ends_with("ready")), "the daemon did not start");
-        Self { child, mnt: mnt.to_owned() }
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        let mut lines = said.by_ref().lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.ends_with("ready")), "the daemon did not start");
+        Self { child, _said: said, mnt: mnt.to_owned() }
     }
 }
 
