@@ -41,10 +41,15 @@ impl Zipf {
 
     /// The next rank.
     pub fn draw(&self, random: &mut Random) -> u64 {
+        self.draw_by(|| random.unit())
+    }
+
+    /// The same by another source of numbers that are uniform in `[0, 1)`.
+    pub fn draw_by(&self, mut unit: impl FnMut() -> f64) -> u64 {
         let (low, high) = self.bounds;
         loop {
             // Larger for smaller ranks, so that 0, which unit() can give, is rank n.
-            let area = high + random.unit() * (low - high);
+            let area = high + unit() * (low - high);
             let x = self.inverse(area);
             // Cutting off is rounding down: x is positive.
             let rank = ((x + 0.5) as u64 as f64).clamp(1.0, self.ranks);

@@ -1,5 +1,7 @@
 //! Random references: the patterns that separate most policies at least cost.
 
+use pantler_trace::generate::Zipf;
+
 use super::super::random::Random;
 use super::super::script::Script;
 
@@ -47,13 +49,7 @@ pub fn zipf(capacity: u32, accesses: u32, random: &mut Random) -> Script {
     let mut script = Script::cold("zipf");
     let population = (f64::from(capacity) * random.between_logarithmically(1.5, 4.0)) as usize;
     let alpha = 0.6 + 0.5 * random.unit();
-    let mut sum = 0.0;
-    let cumulated: Vec<f64> = (1..=population)
-        .map(|rank| {
-            sum += (rank as f64).powf(-alpha);
-            sum
-        })
-        .collect();
+    let law = Zipf::new(population as u64, alpha);
     let mut numbers = vec![u32::MAX; population];
     let mut next = 0;
     // The first block is not the most popular: a tenth of the references are to newcomers.
@@ -62,8 +58,7 @@ pub fn zipf(capacity: u32, accesses: u32, random: &mut Random) -> Script {
             next += 1;
             next - 1
         } else {
-            let at = random.unit() * sum;
-            let rank = cumulated.partition_point(|&upto| upto < at).min(population - 1);
+            let rank = law.draw_by(|| random.unit()) as usize;
             if numbers[rank] == u32::MAX {
                 numbers[rank] = next;
                 next += 1;
