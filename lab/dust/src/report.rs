@@ -40,8 +40,8 @@ pub struct Report {
     pub verdict: Known,
     /// The policy that the target says it has; `null` where it says nothing.
     pub claimed: Option<&'static str>,
-    /// Why nothing can be certain: `fetches-ahead`, `unclear` or `contradicted`; `null` where
-    /// nothing of that is so.
+    /// Why nothing can be certain: `fetches-ahead`, `unclear`, `contradicted` or `capacity`;
+    /// `null` where nothing of that is so.
     pub doubt: Option<Doubt>,
     /// Accesses made.
     pub accesses: usize,
@@ -164,6 +164,9 @@ impl Report {
             ),
             Doubt::Contradicted => {
                 format!("more than {} of the observations contradict the nearest", percent(CONTRADICTED_MAX))
+            }
+            Doubt::Capacity => {
+                "the nearest holds less than half of what was measured, or more than twice as much; ask again on a calmer machine".to_owned()
             }
         }
     }

@@ -8,7 +8,9 @@
 //!            3     35      67      ..  355
 //! ```
 //!
-//! Runs take turns, so that what is fetched ahead has the time of eleven other reads to arrive.
+//! Runs take turns, so that what is fetched ahead has the time of eleven other reads to arrive. A
+//! cache that waits for longer runs shows it while the capacity is measured: more and more new
+//! blocks are read in order then.
 
 use super::calibrate::{Modes, Reading, odds};
 use super::evidence::seen;
@@ -22,6 +24,8 @@ const LENGTH: u32 = 4;
 /// and how many more these must be than among those that stand alone, of which none was fetched.
 const FETCHED: f64 = 0.5;
 const FETCHED_MORE: f64 = 0.3;
+/// The same of first reads in order, which are hundreds.
+const FETCHED_MORE_IN_ORDER: f64 = 0.2;
 /// Share of what is known to be a hit or a miss that must look like it, for anything to be said.
 const TOLD_APART: f64 = 0.75;
 
@@ -35,6 +39,8 @@ pub struct Ahead {
     /// The same just behind blocks that were read: of the first, second or third of them, whichever
     /// is most.
     pub behind: f64,
+    /// The same of first reads behind many in order; 0 before there were any.
+    pub in_order: f64,
 }
 
 /// The question.
@@ -64,13 +70,21 @@ impl Ahead {
         let again = share(&mut alone.iter().skip(1).step_by(2));
         let alone = share(&mut alone.iter().step_by(2));
         let behind = behind.chunks(runs).map(|step| share(&mut step.iter())).fold(0.0, f64::max);
-        Some(Self { alone, again, behind })
+        Some(Self { alone, again, behind, in_order: 0.0 })
+    }
+
+    /// The same, with first reads in order that came later.
+    pub fn and(self, in_order: impl Iterator<Item = Reading>, modes: Option<Modes>) -> Self {
+        let looks: Vec<f64> = in_order.map(|reading| seen(odds(reading, modes))).collect();
+        let share = looks.iter().sum::<f64>() / looks.len().max(1) as f64;
+        Self { in_order: share, ..self }
     }
 
     /// Whether something was fetched ahead.
     pub fn is_seen(&self) -> bool {
         let is_clear = self.again > TOLD_APART && self.alone < 1.0 - TOLD_APART;
-        is_clear && self.behind > FETCHED && self.behind > self.alone + FETCHED_MORE
+        let behind = self.behind > FETCHED && self.behind > self.alone + FETCHED_MORE;
+        is_clear && (behind || self.in_order > self.alone + FETCHED_MORE_IN_ORDER)
     }
 }
 

@@ -87,6 +87,14 @@ pub struct Observed {
     pub readings: Vec<Reading>,
 }
 
+impl Observed {
+    /// What was said before the first probe.
+    fn before_probes(&self) -> &[Reading] {
+        let first = self.script.probes.first().copied().unwrap_or(usize::MAX);
+        &self.readings[..first.min(self.readings.len())]
+    }
+}
+
 /// See the head of this file.
 #[derive(Debug)]
 pub struct Inquiry {
@@ -241,12 +249,23 @@ impl Inquiry {
             self.verification.as_ref().map_or(0.0, |verification| verification.waited(&self.evidence));
         Doubt::of(&self.calibration, self.ahead())
             .or_else(|| Doubt::of_fresh(&self.calibration, fresh, waited))
+            .or_else(|| {
+                let frames = self.fits.first()?.hypothesis.frames;
+                Doubt::of_capacity(&self.calibration, self.microbenchmark.range(), frames)
+            })
     }
 
     /// What was found out about fetching ahead, if that was asked.
     pub fn ahead(&self) -> Option<Ahead> {
         let asked = self.record.iter().find(|observed| observed.script.pattern == AHEAD_NAME)?;
-        Ahead::of(&asked.script, &asked.readings, self.calibration.modes)
+        let modes = self.calibration.modes;
+        Some(Ahead::of(&asked.script, &asked.readings, modes)?.and(self.in_order(), modes))
+    }
+
+    /// First reads in order while the cache was filled, but for the first of all.
+    fn in_order(&self) -> impl Iterator<Item = Reading> {
+        let grown = |observed: &&Observed| observed.script.pattern == GROWTH_NAME && !observed.script.cold;
+        self.record.iter().filter(grown).flat_map(Observed::before_probes).copied()
     }
 
     /// Accesses of which none was a hit, not even of a block that was read just before, if that is

@@ -32,6 +32,9 @@ pub const CONFIDENCE_MIN: f64 = 0.75;
 /// Share of the observations that may contradict what is certain, beside what a target is known to
 /// say wrongly of itself.
 pub const CONTRADICTED_MAX: f64 = 0.1;
+/// A fit of more than this many times the capacity that was measured, or of less than that part of
+/// it, is of another cache.
+const ANOTHER: u32 = 2;
 /// Log likelihood within which capacities are in the interval: three standard deviations of a
 /// tempered normal.
 const INTERVAL_DROP: f64 = 4.5 / super::rank::TEMPER;
@@ -59,6 +62,8 @@ pub enum Doubt {
     Unclear,
     /// Too many observations contradict the best fit.
     Contradicted,
+    /// The best fit holds quite another number of blocks than was measured.
+    Capacity,
 }
 
 impl Doubt {
@@ -68,6 +73,17 @@ impl Doubt {
             return Some(Self::FetchesAhead);
         }
         (calibration.confidence < CONFIDENCE_MIN).then_some(Self::Unclear)
+    }
+
+    /// A best fit of `frames` blocks, of a cache that was measured to hold at least and at most so
+    /// many. What says itself what it did is not measured by hits that waited for a processor.
+    pub(super) fn of_capacity(
+        calibration: &Calibration,
+        (least, most): (u32, u32),
+        frames: u32,
+    ) -> Option<Self> {
+        let is_another = frames > ANOTHER * most || ANOTHER * frames < least;
+        (calibration.modes.is_some() && is_another).then_some(Self::Capacity)
     }
 
     /// A share of all observations contradicts the best fit.
@@ -207,10 +223,26 @@ fn parameters(fit: &Fit) -> Vec<(String, f64)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::calibrate::Modes;
     use super::super::family::Family;
     use super::super::hypothesis::Hypothesis;
     use super::super::script::Script;
     use super::*;
+
+    /// A cache of 256 blocks was measured to hold at most 26 on a busy machine, and took another's
+    /// name with 57.
+    #[test]
+    fn a_capacity_that_was_measured_otherwise_leaves_nothing_certain() {
+        let latencies: Vec<u64> = (0..400).map(|at| 90_000 * (at % 2) + 5000 + at).collect();
+        let timed = Calibration { modes: Modes::fit(&latencies), ..Calibration::default() };
+        let doubt = |range, frames| Doubt::of_capacity(&timed, range, frames);
+        assert_eq!(
+            [((1, 26), 57), ((100, 300), 49)].map(|(range, frames)| doubt(range, frames)),
+            [Some(Doubt::Capacity); 2]
+        );
+        assert_eq!([((1, 26), 52), ((100, 300), 50)].map(|(range, frames)| doubt(range, frames)), [None; 2]);
+        assert_eq!(Doubt::of_capacity(&Calibration::default(), (1, 26), 57), None);
+    }
 
     /// However often it is read.
     #[test]

@@ -26,21 +26,37 @@ const WAITING: Times = Times { waited: 0.2, ..APART };
 
 struct Mount {
     cache: Demand<Replacement>,
-    /// Blocks that are fetched behind each that is read.
+    /// Blocks that are fetched behind each that is read, after that many in order.
     ahead: u32,
+    in_order: u32,
+    /// The last block, and how many came in order up to it.
+    run: (u32, u32),
     times: Times,
     random: Random,
 }
 
 impl Mount {
     fn new(policy: &str, ahead: u32, times: Times, seed: u64) -> Self {
+        Self::of_streams(policy, ahead, 1, times, seed)
+    }
+
+    fn of_streams(policy: &str, ahead: u32, in_order: u32, times: Times, seed: u64) -> Self {
         let policy = Replacement::new(policy.parse().expect("a policy"), FRAMES).expect("it is online");
-        Self { cache: Demand::new(policy, FRAMES), ahead, times, random: Random::new(seed) }
+        Self {
+            cache: Demand::new(policy, FRAMES),
+            ahead,
+            in_order,
+            run: (0, 0),
+            times,
+            random: Random::new(seed),
+        }
     }
 
     fn read(&mut self, block: u32) -> u64 {
         let (hit, _) = self.cache.reference(block);
-        for ahead in block + 1..=block + self.ahead {
+        self.run = (block, if block == self.run.0 + 1 { self.run.1 + 1 } else { 1 });
+        let ahead = if self.run.1 < self.in_order { 0 } else { self.ahead };
+        for ahead in block + 1..=block + ahead {
             if !self.cache.holds(ahead) {
                 self.cache.reference(ahead);
             }
@@ -80,8 +96,8 @@ fn ask_with(options: Options, mut mount: Mount) -> Report {
 #[test]
 fn a_mount_that_fetches_ahead_is_unknown_and_told_what_to_do() {
     for policy in ["lru", "fifo", "clock", "arc", "s3-fifo"] {
-        for (ahead, seed) in [(1, 1), (8, 2)] {
-            let report = ask_of(policy, Mount::new(policy, ahead, APART, seed), seed);
+        for (ahead, in_order, seed) in [(1, 1, 1), (8, 1, 2), (8, 6, 4)] {
+            let report = ask_of(policy, Mount::of_streams(policy, ahead, in_order, APART, seed), seed);
             assert_eq!((report.verdict, report.certainty), (Known::Unknown, 0.0), "{policy}, {ahead} ahead");
             assert_eq!(report.doubt, Some(Doubt::FetchesAhead), "{policy}, {ahead} ahead");
             let text = report.text();

@@ -147,8 +147,7 @@ pub(super) fn probes_missing(last: Option<&Observed>, calibration: &Calibration)
 /// Share of the reads of the last growth that look like misses. It may be what a busy machine adds
 /// that is told apart, and all that was read was missing.
 fn first_reads_missed(last: Option<&Observed>, calibration: &Calibration) -> f64 {
-    let Some(Observed { script, readings }) = last else { return 1.0 };
-    let first = script.probes.first().copied().unwrap_or(readings.len());
-    let missing = readings.iter().take(first).map(|&reading| missed(reading, calibration.modes));
-    missing.sum::<f64>() / first.max(1) as f64
+    let Some(first) = last.map(Observed::before_probes) else { return 1.0 };
+    let missing = first.iter().map(|&reading| missed(reading, calibration.modes));
+    missing.sum::<f64>() / first.len().max(1) as f64
 }
