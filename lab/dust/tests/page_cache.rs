@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pantler_dust::infer::family::Family;
 use pantler_dust::targets::{PageCacheTarget, Stop, expectations};
-use pantler_dust::{Inquiry, Known, Options, Target, TargetError, Verdict, investigate};
+use pantler_dust::{Doubt, Inquiry, Known, Options, Target, TargetError, Verdict, investigate};
 
 /// So often it is asked: where others keep the processors busy an answer may be unsure. Each has to
 /// be right.
@@ -55,6 +55,10 @@ fn this_kernel_has_what_it_says_and_without_that_model_it_is_unknown() {
 fn has_what_it_says() {
     for left in (0..TRIES).rev() {
         let Some((claimed, verdict)) = asked(false) else { return };
+        // Of what was not seen the nearest is anybody's guess.
+        if left > 0 && verdict.doubt == Some(Doubt::Unclear) {
+            continue;
+        }
         assert_eq!(verdict.family, claimed, "{verdict:?}");
         // Generations depend on a count of refaults that is near its bound, and Linux 7.3 now and
         // then reclaims hundreds of pages at once.
