@@ -1,4 +1,4 @@
-//! Intervals hold what is true as often as they claim. `cargo run --release --example coverage`
+//! Intervals hold what is true as often as they claim, and names are right, on the grid and off it. `cargo run --release --example coverage`
 //! asks more caches.
 
 use crate::caches::{CLAIM, Coverage, Trial, truths};
@@ -44,6 +44,7 @@ fn intervals_hold_the_truth() {
     // Wide intervals would always do.
     assert!(coverage.capacity.width < 0.04 * f64::from(coverage.capacity.all), "{coverage}");
     holds(&coverage);
+    assert!(coverage.others <= 2, "{coverage}");
 }
 
 #[test]

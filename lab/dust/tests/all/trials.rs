@@ -1,4 +1,4 @@
-//! Seeded trials: two hundred caches with known policies, and some with unknown ones.
+//! Seeded trials: a hundred caches with known policies, and some with unknown ones.
 
 use crate::caches::{Confusion, STRANGERS, Stranger, Trial, alike, leaves, near};
 use pantler_dust::infer::family::Family;
@@ -30,22 +30,12 @@ fn confusion(trials: u64, noise: f64, interference: f64, options: &Options, seed
     confusion
 }
 
-/// Two halves, so that they run side by side.
-fn a_hundred(seed: u64) {
-    let confusion = confusion(100, 0.02, 0.0, &Options::default(), seed);
+#[test]
+fn a_hundred_caches_are_told_apart() {
+    let confusion = confusion(100, 0.02, 0.0, &Options::default(), 1);
     assert!(confusion.right >= 99, "{} of 100 right", confusion.right);
     assert!(confusion.accesses_per_block_max <= 30.0, "{}", confusion.accesses_per_block_max);
     assert!(confusion.capacity_off <= 2, "{}", confusion.capacity_off);
-}
-
-#[test]
-fn a_hundred_caches_are_told_apart() {
-    a_hundred(1);
-}
-
-#[test]
-fn another_hundred_caches_are_told_apart() {
-    a_hundred(2);
 }
 
 #[test]

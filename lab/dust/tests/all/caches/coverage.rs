@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::{between, near};
+use super::{alike, between, near};
 use pantler_dust::infer::family::{Axis, Family};
 use pantler_dust::infer::hypothesis::Hypothesis;
 use pantler_dust::infer::random::Random;
@@ -64,7 +64,8 @@ impl Coverage {
             self.measured.enter(frames, within(measured), frames);
         }
         if verdict.verdict != Known::Known || verdict.family != truth.name() {
-            self.others += 1;
+            self.others +=
+                u32::from(verdict.verdict != Known::Known || !alike(&verdict.family, &truth.name()));
             return Vec::new();
         }
         let mut missed = Vec::new();
