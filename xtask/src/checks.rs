@@ -14,7 +14,7 @@ const BARE_TARGET: &str = "x86_64-unknown-none";
 const BANNED_IN_PURE: [&str; 4] = ["libc", "rustix", "tokio", "rand"];
 
 /// How long the readers of traces are fed with mutated samples, all together.
-const FUZZ_SECONDS: &str = "60";
+const FUZZ_SECONDS: &str = "30";
 
 /// Formatting, tests, lints, purity, fuzz targets, documentation, the Python package.
 pub fn test() -> Result<()> {
