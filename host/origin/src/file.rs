@@ -75,10 +75,7 @@ pub enum OpenFile {
 impl OpenFile {
     /// How it was opened.
     pub fn mode(&self) -> OpenMode {
-        match self {
-            Self::Local(file) => file.mode(),
-            Self::Stored(_) => OpenMode::READ,
-        }
+        self.local().map_or(OpenMode::READ, LocalFile::mode)
     }
 
     /// What the file is like now. An object never changes: what replaces it is another file.
@@ -91,10 +88,7 @@ impl OpenFile {
 
     /// See [`LocalFile::has_writers`]. Objects have none.
     pub fn has_writers(&self) -> Option<bool> {
-        match self {
-            Self::Local(file) => file.has_writers(),
-            Self::Stored(_) => Some(false),
-        }
+        self.local().map_or(Some(false), LocalFile::has_writers)
     }
 
     /// Makes what was written safe against power failure; with `data_only`, leaves out times.
@@ -102,18 +96,12 @@ impl OpenFile {
     /// # Errors
     /// The system's: also of earlier writes that failed on their way to the device.
     pub fn sync(&self, data_only: bool) -> io::Result<()> {
-        match self {
-            Self::Local(file) => file.sync(data_only),
-            Self::Stored(_) => Ok(()),
-        }
+        self.local().map_or(Ok(()), |file| file.sync(data_only))
     }
 
     /// Reports errors of earlier writes without waiting for the device, as closing a file does.
     pub fn flush(&self) -> io::Result<()> {
-        match self {
-            Self::Local(file) => file.flush(),
-            Self::Stored(_) => Ok(()),
-        }
+        self.local().map_or(Ok(()), LocalFile::flush)
     }
 
     /// Where the next data (or, with `hole`, the next hole) begins at or after `offset`. Objects

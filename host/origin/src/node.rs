@@ -43,11 +43,8 @@ impl Node {
     }
 
     pub fn check_executable(&self) -> io::Result<()> {
-        match self {
-            Self::Local(node) => node.check_executable(),
-            // A store knows no users: the kernel looked at the permissions that are shown.
-            Self::Stored(_) => Ok(()),
-        }
+        // A store knows no users: the kernel looked at the permissions that are shown.
+        self.local().map_or(Ok(()), LocalNode::check_executable)
     }
 
     pub fn entries(&self) -> io::Result<Entries> {
@@ -81,10 +78,7 @@ impl Node {
     }
 
     pub fn read_link(&self) -> io::Result<OsString> {
-        match self {
-            Self::Local(node) => node.read_link(),
-            Self::Stored(_) => Err(Errno::INVAL.into()),
-        }
+        self.local().map_err(|_| Errno::INVAL)?.read_link()
     }
 
     pub fn file_system(&self) -> io::Result<rustix::fs::StatVfs> {
@@ -95,17 +89,11 @@ impl Node {
     }
 
     pub fn xattr(&self, name: &OsStr) -> io::Result<Vec<u8>> {
-        match self {
-            Self::Local(node) => node.xattr(name),
-            Self::Stored(_) => Err(Errno::NODATA.into()),
-        }
+        self.local().map_err(|_| Errno::NODATA)?.xattr(name)
     }
 
     pub fn xattr_names(&self) -> io::Result<Vec<u8>> {
-        match self {
-            Self::Local(node) => node.xattr_names(),
-            Self::Stored(_) => Ok(Vec::new()),
-        }
+        self.local().map_or(Ok(Vec::new()), LocalNode::xattr_names)
     }
 
     /// The path below the origin with the root `root`. Of a file with several names it is the one

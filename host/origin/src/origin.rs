@@ -32,7 +32,7 @@ impl Origin {
     pub fn avoiding_mounts(self) -> Self {
         match self {
             Self::Directory(directory) => Self::Directory(directory.avoiding_mounts()),
-            Self::Store(store) => Self::Store(store),
+            store => store,
         }
     }
 
