@@ -39,10 +39,13 @@ pub enum Command {
     /// Look at traces, convert and generate them
     Trace(crate::trace::Trace),
     /// Find out what a cache does, from outside
+    #[cfg(feature = "dust")]
     Dust(crate::dust::Dust),
     /// Serve static files, what is cached first
+    #[cfg(feature = "network")]
     Web(Box<crate::web::Web>),
     /// Keep blocks for several mounts
+    #[cfg(feature = "network")]
     Tier(crate::tier::Tier),
     /// List what this machine offers and what is missing
     Doctor(crate::doctor::Doctor),

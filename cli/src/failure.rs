@@ -49,6 +49,12 @@ pub fn told(error: &anyhow::Error) -> String {
     text + &near
 }
 
+/// A part of pantler that this build does without.
+pub fn absent(what: impl std::fmt::Display, feature: &str) -> ControlError {
+    let why = format!("this build of pantler has no `{feature}` feature: build it with default features");
+    ControlError::invalid(format!("{what}: {why}"))
+}
+
 /// Prints an error as one line, and says with which status to end.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     tell!("{}", told(error));
@@ -69,6 +75,12 @@ pub fn report_parse(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), DisplayHelpOnMissingArgumentOrSubcommand | MissingSubcommand) {
         tell!("expected a command, see {} --help", command(text));
         return ExitCode::from(USAGE);
+    }
+    let typed = error.get(ContextKind::InvalidSubcommand).map(ToString::to_string).unwrap_or_default();
+    match typed.as_str() {
+        "dust" if !cfg!(feature = "dust") => return report(&absent(typed, "dust").into()),
+        "tier" | "web" if !cfg!(feature = "network") => return report(&absent(typed, "network").into()),
+        _ => {}
     }
     // The message ends where usage and tips begin.
     let message = text.split("\n\n").next().unwrap_or(text);

@@ -16,6 +16,7 @@ mod bodies;
 mod children;
 mod daemon;
 mod doctor;
+#[cfg(feature = "dust")]
 mod dust;
 mod explain;
 mod failure;
@@ -35,9 +36,11 @@ mod stage;
 mod stat;
 mod steering;
 mod summary;
+#[cfg(feature = "network")]
 mod tier;
 mod trace;
 mod values;
+#[cfg(feature = "network")]
 mod web;
 
 use args::{Arguments, Command};
@@ -73,8 +76,11 @@ fn dispatch(command: Command) -> anyhow::Result<u8> {
         Command::Stat(stat) => stat::stat(&stat)?,
         Command::Explain(explain) => explain::explain(&explain)?,
         Command::Trace(words) => trace::trace(&words)?,
+        #[cfg(feature = "dust")]
         Command::Dust(words) => dust::dust(&words)?,
+        #[cfg(feature = "network")]
         Command::Web(words) => web::web(&words)?,
+        #[cfg(feature = "network")]
         Command::Tier(words) => tier::tier(&words)?,
         Command::Daemon => daemon::daemon()?,
         Command::Profiles(profiles) => profiles::show(&profiles)?,

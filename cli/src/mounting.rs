@@ -19,6 +19,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::explain::DECISIONS_KEPT;
+use crate::failure::absent;
 use crate::named::named;
 use crate::passwords::{PASSWORD, PasswordFiles, refused};
 use crate::values;
@@ -180,7 +181,12 @@ impl Store {
 }
 
 fn address(origin: &Path) -> Result<Option<StoreAddress>, ControlError> {
-    origin.to_str().map_or(Ok(None), StoreAddress::parse).map_err(ControlError::invalid)
+    match origin.to_str().map_or(Ok(None), StoreAddress::parse) {
+        Ok(Some(store)) if !cfg!(feature = "network") => {
+            Err(absent(format_args!("origin {store}"), "network"))
+        }
+        found => found.map_err(ControlError::invalid),
+    }
 }
 
 /// What was typed for a tier: where it is, and its size.
@@ -188,6 +194,7 @@ fn tier(text: &str) -> Result<(pantler_tier::TierPlace, Size), ControlError> {
     let spec = pantler_tier::TierSpec::parse(text).map_err(ControlError::invalid)?;
     let size = match &spec.place {
         pantler_tier::TierPlace::Ssd(path) => Size::within(&spec.size, || file_system_bytes(path)),
+        place if !cfg!(feature = "network") => return Err(absent(format_args!("tier {place}"), "network")),
         _ => spec.size.parse(),
     };
     Ok((spec.place, size.map_err(|error| ControlError::invalid(error.to_string()))?))

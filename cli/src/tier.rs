@@ -28,7 +28,7 @@ enum What {
 #[derive(Debug, Args)]
 struct Serve {
     /// Where to listen, such as 127.0.0.1:6379; port 0 for any
-    #[arg(long, value_name = "HOST:PORT", value_parser = values::address)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = crate::web::address)]
     listen: SocketAddr,
     /// Memory for blocks and everything around them, such as 8G
     #[arg(long, value_name = "SIZE|%", value_parser = values::memory)]

@@ -8,7 +8,6 @@ use pantler_policy::{Spec, SpecError};
 use pantler_steward::{Allocation, Lookahead};
 use pantler_trace::{Format, TraceError};
 use std::fmt::Display;
-use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -30,10 +29,6 @@ pub fn allocations() -> Vec<&'static str> {
 /// Policies that run without knowing the future.
 pub fn policies() -> Vec<&'static str> {
     PolicyName::ALL.map(PolicyName::as_str).into()
-}
-
-pub fn orders() -> Vec<&'static str> {
-    pantler_web::Order::VARIANTS.into()
 }
 
 pub fn lookaheads() -> Vec<&'static str> {
@@ -95,15 +90,6 @@ pub fn interval(text: &str) -> Result<Duration, String> {
     seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected seconds from 0.1 to 86400".to_owned())
 }
 
-/// Where to listen: an address or name of this machine and a port, or a port of 127.0.0.1.
-pub fn address(text: &str) -> Result<SocketAddr, String> {
-    let port = text.parse().map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-    let found = port.ok().or_else(|| text.to_socket_addrs().ok()?.next());
-    found.ok_or_else(|| {
-        "expected an address of this machine and a port, such as 127.0.0.1:8080 or [::]:80".to_owned()
-    })
-}
-
 /// A size, or a share of the memory that this process may take.
 pub fn memory(text: &str) -> Result<Size, SizeError> {
     Size::within(text, || Limit::here().bytes)
@@ -144,20 +130,5 @@ pub fn owner_name(text: &str) -> Result<String, ControlError> {
     match text.parse()? {
         OwnerSelector::Name(name) => Ok(name),
         _ => Err(ControlError::invalid(format!("owner name {text:?}: expected a name, not a number"))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_port_or_a_name_says_where_to_listen() {
-        assert_eq!(address("8080"), Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, 8080))));
-        assert_eq!(address("[::]:80").map(|at| at.port()), Ok(80));
-        assert!(address("localhost:8080").is_ok_and(|at| at.ip().is_loopback()));
-        for bad in ["", "localhost", "65536", "nowhere.invalid:80", "127.0.0.1:x"] {
-            assert!(address(bad).is_err(), "{bad:?}");
-        }
     }
 }

@@ -7,14 +7,14 @@ use pantler_web::{Limits, Options, Order, Server, WebError};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
+use strum::VariantNames;
 
 use crate::failure::Usage;
 use crate::named::named;
 use crate::output;
-use crate::values::{address, orders};
 
 /// Serve static files, what is cached first.
 ///
@@ -34,7 +34,7 @@ pub struct Web {
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     pub metrics: Option<SocketAddr>,
     /// Which requests are served first: those for cached files (truth) or the oldest (fifo)
-    #[arg(long, value_name = "ORDER", default_value = "truth", value_parser = named(orders, str::parse::<Order>), hide_possible_values = true)]
+    #[arg(long, value_name = "ORDER", default_value = "truth", value_parser = named(|| Order::VARIANTS.into(), str::parse::<Order>), hide_possible_values = true)]
     pub order: Order,
     /// Most reads of the disk at a time
     #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=512))]
@@ -145,6 +145,15 @@ fn index(text: &str) -> Result<String, String> {
     if is_name { Ok(text.to_owned()) } else { Err("expected the name of a file, without a slash".to_owned()) }
 }
 
+/// Where to listen: an address or name of this machine and a port, or a port of 127.0.0.1.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.parse().map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    let found = port.ok().or_else(|| text.to_socket_addrs().ok()?.next());
+    found.ok_or_else(|| {
+        "expected an address of this machine and a port, such as 127.0.0.1:8080 or [::]:80".to_owned()
+    })
+}
+
 /// `500ms`, `5s`, `2m`; plain numbers are seconds.
 fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -165,6 +174,16 @@ fn duration(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_port_or_a_name_says_where_to_listen() {
+        assert_eq!(address("8080"), Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, 8080))));
+        assert_eq!(address("[::]:80").map(|at| at.port()), Ok(80));
+        assert!(address("localhost:8080").is_ok_and(|at| at.ip().is_loopback()));
+        for bad in ["", "localhost", "65536", "nowhere.invalid:80", "127.0.0.1:x"] {
+            assert!(address(bad).is_err(), "{bad:?}");
+        }
+    }
 
     #[test]
     fn words_are_understood() {

@@ -9,13 +9,14 @@ use pantler_control::Size;
 use pantler_kernel::memory::Limit;
 use pantler_origin::Origin;
 use pantler_steward::placement::FRAMES_TOTAL_MAX;
-use pantler_tier::{
-    RemoteOptions, RemoteTier, SSD_BLOCKS_MAX, Seal, SsdTier, Stem, Tier, TierError, TierPlace,
-};
+use pantler_tier::{SSD_BLOCKS_MAX, Seal, SsdTier, Tier, TierError, TierPlace};
 
 use crate::content::Shelf;
 use crate::stems::Stems;
 use crate::{MountError, MountOptions};
+
+#[cfg(feature = "network")]
+mod servers;
 
 /// How long orders may take that wait when a mount ends.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -74,11 +75,6 @@ impl Default for TierOptions {
 }
 
 impl TierOptions {
-    fn password_of(&self, place: &TierPlace) -> Option<&String> {
-        let own = self.passwords.iter().find(|(server, _)| place.is_at(server));
-        own.map(|(_, password)| password).or(self.password.as_ref())
-    }
-
     /// Bytes of buffers that all tiers together take from the cache.
     pub(crate) fn waiting_buffers(&self, cache_bytes: u64, block_bytes: usize) -> u32 {
         let bytes = (WAITING_BYTES * self.places.len() as u64).min(cache_bytes / 8);
@@ -215,44 +211,16 @@ fn open_one(
     place: &TierPlace,
     bytes: u64,
 ) -> Result<(Arc<dyn Tier>, bool), MountError> {
-    let TierOptions { timeout, missing, authority, seal, .. } = &options.tiers;
-    if let TierPlace::Ssd(path) = place {
-        let tier = SsdTier::open(path, bytes, options.block_bytes, seal.clone()).map_err(tier_error)?;
-        return Ok((Arc::new(tier.within(*timeout)), true));
+    #[cfg(feature = "network")]
+    if let TierPlace::Remote { .. } = place {
+        return servers::open(options, place, bytes);
     }
-    let tier = RemoteTier::new(RemoteOptions {
-        place: place.clone(),
-        bytes,
-        timeout: *timeout,
-        password: options.tiers.password_of(place).cloned(),
-        authority: authority.clone(),
-        client: client_name(options),
-        seal: seal.clone(),
-    });
-    let tier = tier.map_err(tier_error)?;
-    match tier.heal() {
-        Ok(()) => {
-            tracing::info!(tier = tier.name(), server = tier.server(), "is there");
-            Ok((Arc::new(tier), true))
-        }
-        Err(error) if *missing == TierMissing::Without => {
-            tracing::warn!(%error, "going without until it is there");
-            Ok((Arc::new(tier), false))
-        }
-        Err(error) => Err(tier_error(error)),
-    }
-}
-
-/// The same after a restart: a mount that owned blocks on a server owns them again. Machines that
-/// were cloned with their names are told apart by the number that systemd gives each.
-fn client_name(options: &MountOptions) -> String {
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let machine = std::fs::read("/etc/machine-id").unwrap_or_default();
-    let place = options.mountpoint.to_string_lossy().into_owned();
-    let stem = Stem::new(None, 0, [host.as_bytes(), &machine, place.as_bytes()]);
-    let text = stem.block(0).to_string();
-    let hash = text.split(':').nth(2).unwrap_or_default();
-    format!("pantler-{hash}")
+    let TierPlace::Ssd(path) = place else {
+        return Err(MountError::Option(format!("tier {place}: this build has no `network` feature")));
+    };
+    let TierOptions { timeout, seal, .. } = &options.tiers;
+    let tier = SsdTier::open(path, bytes, options.block_bytes, seal.clone()).map_err(tier_error)?;
+    Ok((Arc::new(tier.within(*timeout)), true))
 }
 
 fn tier_error(error: TierError) -> MountError {

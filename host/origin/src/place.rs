@@ -206,17 +206,8 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_in_one_line() {
-        for text in [
-            "ftp://host/",
-            "s3://",
-            "s3:///x",
-            "s3://b/../x",
-            "s3://b/a//b",
-            "http://h/?sig=s3cret",
-            "http://u:s3cret@h/",
-            "gs://b#s3cret",
-            "://b",
-        ] {
+        let addresses = "ftp://host/ s3:// s3:///x s3://b/../x s3://b/a//b ://b gs://b#s3cret";
+        for text in addresses.split(' ').chain(["http://h/?sig=s3cret", "http://u:s3cret@h/"]) {
             let error = StoreAddress::parse(text).unwrap_err();
             assert!(error.lines().count() == 1 && error.contains("expected") | error.contains("give it"));
             assert!(!error.contains("s3cret"), "{text}: {error}");

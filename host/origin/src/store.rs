@@ -9,7 +9,9 @@
 //!
 //! Why so: docs/decisions/0045-object-stores.md.
 
+#[cfg_attr(not(feature = "network"), path = "store/no_client.rs")]
 mod client;
+#[cfg(feature = "network")]
 mod listing;
 mod node;
 mod object;
@@ -26,7 +28,6 @@ pub use node::{StoreEntries, StoreFile, StoreNode};
 use crate::attributes::{Attributes, Kind};
 use crate::place::{Scheme, StoreAddress, StoreOptions};
 use crate::{Look, OriginError, Time};
-use client::Client;
 use object::{Found, Object, Objects};
 
 /// Longest name of a file: what FUSE takes.
@@ -68,10 +69,9 @@ impl Store {
     pub fn open(address: &StoreAddress, options: &StoreOptions) -> Result<Self, OriginError> {
         let place = address.to_string();
         let refuse = |reason| OriginError::Store { place: place.clone(), reason };
-        let (client, server) = Client::connect(address, options).map_err(refuse)?;
-        client.check(address).map_err(refuse)?;
+        let (objects, server) = client::connect(address, options).map_err(refuse)?;
         let tags_tick = matches!(address.scheme, Scheme::Http | Scheme::Https);
-        Ok(Self::new(Box::new(client), &place, &server, tags_tick, options.refresh))
+        Ok(Self::new(objects, &place, &server, tags_tick, options.refresh))
     }
 
     fn new(objects: Box<dyn Objects>, name: &str, server: &str, tags_tick: bool, refresh: Duration) -> Self {

@@ -42,6 +42,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use redis::{Cmd, RedisResult, Value, cmd};
 
+use crate::spec::OWNED_MAX;
 use crate::wire::ENTRY_BYTES;
 use crate::{Given, Key, News, Retrieve, Seal, Tier, TierError, TierPlace, Wanted};
 use connect::{Connected, Kind};
@@ -49,11 +50,6 @@ use engine::Engine;
 use hear::Ears;
 use manner::Node;
 
-/// Keys that one client believes its own on Redis.
-pub(crate) const OWNED_MAX: usize = 1 << 22;
-/// The most that one of them takes: the table has up to 16 places for 7.
-pub(crate) const OWNED_BYTES_MAX: u64 = 80;
-const _: () = assert!((size_of::<Key>() + 1) as u64 * 16 / 7 <= OWNED_BYTES_MAX);
 /// What most keys take.
 const KEY_BYTES: u64 = 64;
 /// How long connecting may take; no reader waits for it.

@@ -13,6 +13,7 @@
 //! [`wire`] performs no I/O and reads no clock.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "network")]
 mod client;
 mod disk_threads;
 mod error;
@@ -22,8 +23,10 @@ mod secret_file;
 mod spec;
 mod ssd;
 mod tier;
+#[cfg(feature = "network")]
 pub mod wire;
 
+#[cfg(feature = "network")]
 pub use client::{RemoteOptions, RemoteTier};
 pub use error::TierError;
 pub use key::{Key, PREFIX, Stem};

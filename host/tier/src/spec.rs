@@ -11,8 +11,14 @@ use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use crate::client::{OWNED_BYTES_MAX, OWNED_MAX};
+use crate::Key;
 use crate::ssd::{SSD_INDEX_BYTES_MAX, file_in};
+
+/// Keys that one client believes its own on Redis.
+pub(crate) const OWNED_MAX: usize = 1 << 22;
+/// The most that one of them takes: the table has up to 16 places for 7.
+const OWNED_BYTES_MAX: u64 = 80;
+const _: () = assert!((size_of::<Key>() + 1) as u64 * 16 / 7 <= OWNED_BYTES_MAX);
 
 /// Where a tier is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -281,19 +287,7 @@ mod tests {
     fn a_server_has_a_port_that_is_typed() {
         assert_eq!(TierPlace::server("host:7"), Some(("host".to_owned(), 7)));
         assert_eq!(TierPlace::server("[::1]:7"), Some(("::1".to_owned(), 7)));
-        for text in [
-            "",
-            "host",
-            ":7",
-            "host:",
-            "host:0",
-            "/a:7",
-            "u@host:7",
-            "a:1+b:2",
-            "::1",
-            "host:7x",
-            "host:70000",
-        ] {
+        for text in " host :7 host: host:0 /a:7 u@host:7 a:1+b:2 ::1 host:7x host:70000".split(' ') {
             assert_eq!(TierPlace::server(text), None, "{text}");
         }
     }

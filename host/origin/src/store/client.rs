@@ -60,38 +60,36 @@ enum Fault {
     Late,
 }
 
-impl Client {
-    /// A client, and what tells its server from others that have a bucket of the same name.
-    pub(super) fn connect(address: &StoreAddress, options: &StoreOptions) -> Result<(Self, String), String> {
-        // Another part of the process may have chosen one already, which will do.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(MOVERS)
-            .thread_name("pantler-store")
-            .enable_all()
-            .build()
-            .map_err(|error| error.to_string())?;
-        let prefix = match address.scheme {
-            Scheme::Http | Scheme::Https => Path::from_url_path(&address.prefix),
-            _ => Path::parse(&address.prefix),
-        };
-        let prefix = prefix.map_err(|error| error.to_string())?;
-        let left_out = LeftOut::new(address.to_string());
-        let (store, server, is_known) = build(address, options, &left_out)?;
-        let client = Self {
-            store,
-            runtime: Some(runtime),
-            scheme: address.scheme,
-            prefix,
-            timeout: options.timeout,
-            is_known,
-            left_out,
-        };
-        Ok((client, server))
-    }
+/// A client of a store that answers, and what tells its server from others that have a bucket of
+/// the same name.
+pub(super) fn connect(
+    address: &StoreAddress,
+    options: &StoreOptions,
+) -> Result<(Box<dyn Objects>, String), String> {
+    // Another part of the process may have chosen one already, which will do.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(MOVERS)
+        .thread_name("pantler-store")
+        .enable_all()
+        .build()
+        .map_err(|error| error.to_string())?;
+    let prefix = match address.scheme {
+        Scheme::Http | Scheme::Https => Path::from_url_path(&address.prefix),
+        _ => Path::parse(&address.prefix),
+    };
+    let prefix = prefix.map_err(|error| error.to_string())?;
+    let left_out = LeftOut::new(address.to_string());
+    let (store, server, is_known) = build(address, options, &left_out)?;
+    let (scheme, timeout) = (address.scheme, options.timeout);
+    let client = Client { store, runtime: Some(runtime), scheme, prefix, timeout, is_known, left_out };
+    client.check(address)?;
+    Ok((Box::new(client), server))
+}
 
+impl Client {
     /// Asks for something.
-    pub(super) fn check(&self, address: &StoreAddress) -> Result<(), String> {
+    fn check(&self, address: &StoreAddress) -> Result<(), String> {
         let limit = self.timeout.min(CHECK_TIMEOUT);
         let answer = match address.scheme {
             Scheme::Memory => return Ok(()),
