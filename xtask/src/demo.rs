@@ -119,7 +119,12 @@ fn measure(folder: &Path, interrupt: &Interrupt) -> Result<()> {
                             measured.device_read_bytes as f64 / 1e6,
                             measured.elapsed_s
                         ));
-                        report.add(Row { kind, disk, measured });
+                        let blocks = (kind == Kind::Steer).then(|| scene.steered_blocks()).transpose();
+                        let blocks = blocks.unwrap_or_else(|error| {
+                            say(format_args!("no model of this run: {error:#}"));
+                            None
+                        });
+                        report.add(Row::new(kind, disk, measured, blocks));
                     }
                     Err(error) => {
                         interrupt.check()?;
@@ -134,9 +139,9 @@ fn measure(folder: &Path, interrupt: &Interrupt) -> Result<()> {
         }
     }
     if let Some(trace) = trace.as_ref().filter(|_| !report.is_impossible(Kind::Steer)) {
-        match scene.modelled_read_bytes(&trace.csv()) {
-            Ok(read_bytes) => report.set_model(read_bytes),
-            Err(error) => say(format_args!("no model rows: {error:#}")),
+        let recorded = trace.csv();
+        if let Err(error) = report.model(|blocks| scene.modelled_read_bytes(&recorded, blocks)) {
+            say(format_args!("not all models: {error:#}"));
         }
     }
     print!("{}", report.table());

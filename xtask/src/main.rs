@@ -9,6 +9,7 @@ mod demo;
 mod fuzz;
 mod install;
 mod kernels;
+mod median;
 mod node;
 mod packages;
 mod python;

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{Pair, Row, peer};
+use crate::median::median;
 use crate::shell;
 
 /// Bytes that a run may have: its own, and the prepared trace.
@@ -141,8 +142,8 @@ impl Figures {
         let ratio = |wall: fn(&Pair, &super::Usage, &peer::Said) -> f64,
                      processor: fn(&Pair, &super::Usage) -> f64| {
             let with_peer = || row.pairs.iter().filter_map(|pair| Some((pair, pair.peer.as_ref()?)));
-            let walls = median(with_peer().map(|(pair, (usage, said))| wall(pair, usage, said)).collect());
-            let processors = median(with_peer().map(|(pair, (usage, _))| processor(pair, usage)).collect());
+            let walls = median(with_peer().map(|(pair, (usage, said))| wall(pair, usage, said)));
+            let processors = median(with_peer().map(|(pair, (usage, _))| processor(pair, usage)));
             match (walls, processors) {
                 (Some(wall), Some(processor)) => (format!("{wall:.1} ({processor:.1})"), walls, processors),
                 _ => ("-".to_owned(), None, None),
@@ -167,9 +168,9 @@ impl Figures {
 
 fn table_row(row: &Row) -> String {
     let figures = Figures::of(row);
-    let of_ours = |value: fn(&Pair) -> f64| median(row.pairs.iter().map(value).collect()).unwrap_or(f64::NAN);
+    let of_ours = |value: fn(&Pair) -> f64| median(row.pairs.iter().map(value)).unwrap_or(f64::NAN);
     let of_peer = |value: fn(&(super::Usage, peer::Said)) -> f64| {
-        median(row.pairs.iter().filter_map(|pair| pair.peer.as_ref().map(value)).collect())
+        median(row.pairs.iter().filter_map(|pair| pair.peer.as_ref().map(value)))
     };
     let shown =
         |value: Option<f64>, digits: usize| value.map_or("-".to_owned(), |value| format!("{value:.digits$}"));
@@ -204,16 +205,6 @@ fn table_row(row: &Row) -> String {
         row.pairs.len(),
         row.when.load,
     )
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        count if count % 2 == 1 => Some(values[middle]),
-        _ => Some((values[middle - 1] + values[middle]) / 2.0),
-    }
 }
 
 fn environment(rows: &[Row]) -> String {

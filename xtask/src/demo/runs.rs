@@ -171,16 +171,19 @@ impl Scene {
         Ok(measured)
     }
 
-    /// What the model of a steered run reads of recorded references, which are lines for the
-    /// simulator: the same engine over a model of the kernel, with as many blocks as the last
-    /// steered run had.
-    pub fn modelled_read_bytes(&self, recorded: &str) -> Result<u64> {
+    /// How many blocks the last run had, which was steered.
+    pub fn steered_blocks(&self) -> Result<u64> {
         let report = fs::read_to_string(self.steer_report()).context("the steered run left no report")?;
         let report: Value = serde_json::from_str(report.lines().next().unwrap_or_default())?;
         let count =
             |part: &str, name: &str| report[part][name].as_u64().with_context(|| format!("no {name}"));
         // At the end there may be room for more than there ever was: what the program held is free.
-        let blocks = count("body", "capacity_blocks")?.min(count("body_counters", "resident_peak")?);
+        Ok(count("body", "capacity_blocks")?.min(count("body_counters", "resident_peak")?))
+    }
+
+    /// What the model of a steered run reads of recorded references, which are lines for the
+    /// simulator: the same engine over a model of the kernel, with that many blocks.
+    pub fn modelled_read_bytes(&self, recorded: &str, blocks: u64) -> Result<u64> {
         let references = self.folder.join("references.csv");
         fs::write(&references, recorded).context("cannot write the references")?;
         let mut command = Command::new(&self.pantler);
