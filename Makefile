@@ -8,8 +8,8 @@ all:
 
 # In one build: what `cargo xtask` compiles for tests is of no use here.
 demo:
-	cargo build --release --package pantler-cli --package xtask
-	target/release/xtask demo
+	cargo build --profile demo --package pantler-cli --package xtask --no-default-features
+	target/demo/xtask demo
 
 test:
 	cargo xtask test

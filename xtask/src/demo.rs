@@ -7,7 +7,7 @@
 
 use anyhow::{Context, Result, bail};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +26,13 @@ mod trace;
 use report::{Report, Row};
 use runs::{Disk, Kind, Scene, WrongAnswers};
 
+/// As the Makefile says it, so that nothing is compiled again. It builds what the demo runs:
+/// docs/decisions/0123-the-demo-builds-what-it-runs.md.
+const BUILD: &str = "cargo build --profile demo --package pantler-cli --package xtask --no-default-features";
+/// Tree, database, and what the last run of each kind left.
+const FOLDER: &str = "target/demo/runs";
+/// The table for programs.
+const JSON: &str = "target/demo.json";
 /// Each kind of run is repeated so often per disk; the table shows medians.
 const REPEATS: usize = 3;
 /// The budget, as a fraction of the database.
@@ -56,8 +63,7 @@ impl Interrupt {
 
 /// Builds, becomes root, and shows the table.
 pub fn demo() -> Result<()> {
-    // As the Makefile says it: with the same features, so that nothing is compiled again.
-    shell::run(&["cargo", "build", "--release", "--package", "pantler-cli", "--package", "xtask"])?;
+    shell::run(&BUILD.split(' ').collect::<Vec<_>>())?;
     let own = std::env::current_exe().context("cannot find the demo's own program")?;
     if shell::output(&["id", "-u"])?.trim() != "0" {
         say("control groups and tracepoints need root: asking sudo");
@@ -70,9 +76,8 @@ pub fn demo() -> Result<()> {
 pub fn as_root() -> Result<()> {
     let interrupt = Interrupt::catch()?;
     packages::ensure(packages::DEMO)?;
-    let folder = PathBuf::from("target/demo");
-    fs::create_dir_all(&folder).context("cannot create target/demo")?;
-    let folder = folder.canonicalize()?;
+    fs::create_dir_all(FOLDER).with_context(|| format!("cannot create {FOLDER}"))?;
+    let folder = Path::new(FOLDER).canonicalize()?;
     let result = measure(&folder, &interrupt);
     give_back(&folder);
     result
@@ -145,16 +150,24 @@ fn measure(folder: &Path, interrupt: &Interrupt) -> Result<()> {
         }
     }
     print!("{}", report.table());
-    let path = folder.with_file_name("demo.json");
-    fs::write(&path, report.json()).with_context(|| format!("cannot write {}", path.display()))?;
-    say("the same in target/demo.json");
+    fs::write(JSON, report.json()).with_context(|| format!("cannot write {JSON}"))?;
+    say(format_args!("the same in {JSON}"));
     report.verdict()
 }
 
 /// Under `sudo` the files belong to the calling user, so that `cargo clean` works afterwards.
 fn give_back(folder: &Path) {
     if let (Ok(uid), Ok(gid)) = (std::env::var("SUDO_UID"), std::env::var("SUDO_GID")) {
-        let json = folder.with_file_name("demo.json");
-        let _ = Command::new("chown").args(["-R", &format!("{uid}:{gid}")]).arg(folder).arg(json).status();
+        let owner = format!("{uid}:{gid}");
+        let _ = Command::new("chown").args(["-R", &owner, JSON]).arg(folder).status();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_makefile_builds_with_the_same_words() {
+        let makefile = include_str!("../../Makefile");
+        assert!(makefile.lines().any(|line| line.trim() == super::BUILD), "{makefile}");
     }
 }

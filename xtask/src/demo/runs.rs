@@ -103,7 +103,7 @@ pub struct Scene {
 impl Scene {
     pub fn new(folder: &Path, source: Source, budget_bytes: u64, interrupt: Interrupt) -> Result<Scene> {
         let device = whole_disk(source.identity.0);
-        let pantler = Path::new("target/release/pantler").canonicalize().context("pantler is not built")?;
+        let pantler = Path::new("target/demo/pantler").canonicalize().context("pantler is not built")?;
         let own = std::env::current_exe()?;
         let folder = folder.to_owned();
         let scene = Scene {
