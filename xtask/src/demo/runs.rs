@@ -7,7 +7,6 @@ use serde_json::Value;
 use std::cell::OnceCell;
 use std::fmt;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -26,7 +25,7 @@ const MOUNT_RESERVE_BYTES: u64 = 24 << 18;
 const RUN_MAX: Duration = Duration::from_secs(60);
 /// How long an interrupted run may take to clean up behind itself.
 const STOP_MAX: Duration = Duration::from_secs(3);
-/// How long a mount may take to appear or to go.
+/// How long a mount may take to be ready or to go.
 const MOUNT_MAX: Duration = Duration::from_secs(10);
 
 /// How the cache is kept.
@@ -296,19 +295,19 @@ impl Scene {
             "--threads",
             "1",
         ]);
-        let log = self.folder.join("mount.log");
-        command.stdout(Stdio::null()).stderr(fs::File::create(&log)?);
+        let (log, ready) = (self.folder.join("mount.log"), self.folder.join("mount.ready"));
+        command.stdout(fs::File::create(&ready)?).stderr(fs::File::create(&log)?);
         let mut mounted = Mounted { scene: self, child: command.spawn().context("cannot start the mount")? };
-        let outside = self.folder.metadata()?.dev();
         let deadline = Instant::now() + MOUNT_MAX;
-        while point.metadata().map_or(outside, |metadata| metadata.dev()) == outside {
+        // It says so when the program can speak to it, which is after the kernel shows it.
+        while ready.metadata()?.len() == 0 {
             self.interrupt.check()?;
             if let Some(status) = mounted.child.try_wait()? {
                 let said = fs::read_to_string(&log).unwrap_or_default();
                 bail!("the mount ended with {status}: {}", said.lines().last().unwrap_or("it said nothing"));
             }
             if Instant::now() > deadline {
-                bail!("the mount did not appear within {} s", MOUNT_MAX.as_secs());
+                bail!("the mount is not ready within {} s", MOUNT_MAX.as_secs());
             }
             std::thread::sleep(Duration::from_millis(5));
         }
