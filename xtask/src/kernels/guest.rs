@@ -13,11 +13,30 @@ const GUEST_TIME: Duration = Duration::from_secs(3600);
 const MEMORY_MB: &str = "1536";
 const LINE: &str = "console=ttyS0 panic=-1 quiet root=/dev/vda systemd.show_status=0 loglevel=3";
 
+/// What the clock of a guest shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// The time that QEMU takes, which means nothing.
+    Emulator,
+    /// A nanosecond for each instruction of its one processor.
+    Instructions,
+}
+
+impl Clock {
+    /// What QEMU is told.
+    fn words(self) -> &'static [&'static str] {
+        match self {
+            Self::Emulator => &["-smp", "2"],
+            Self::Instructions => &["-smp", "1", "-icount", "shift=0,sleep=off"],
+        }
+    }
+}
+
 /// Boots a kernel and returns what its job said. Disks are left as they were.
 ///
 /// # Errors
 /// QEMU failed, or the guest did not end.
-pub fn run(kernel: &Kernel, initial: &Path, root: &Path, job: &Path) -> Result<String> {
+pub fn run(kernel: &Kernel, initial: &Path, root: &Path, job: &Path, clock: Clock) -> Result<String> {
     let said = job.with_extension("log");
     let log = fs::File::create(&said)?;
     let disk =
@@ -25,7 +44,7 @@ pub fn run(kernel: &Kernel, initial: &Path, root: &Path, job: &Path) -> Result<S
     let mut machine = Command::new("qemu-system-x86_64");
     // With a thread for each processor, one may run code that another is patching: a guest panicked
     // so while tracepoints were switched (int3 in the scheduler).
-    machine.args(["-accel", "tcg,thread=single", "-cpu", "max", "-smp", "2", "-m", MEMORY_MB]);
+    machine.args(["-accel", "tcg,thread=single", "-cpu", "max", "-m", MEMORY_MB]).args(clock.words());
     machine.args(["-nographic", "-vga", "none", "-no-reboot", "-nic", "none", "-append", LINE]);
     machine.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(initial);
     machine.args(["-drive", &disk(root), "-drive", &disk(job)]);

@@ -6,6 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::guest::Clock;
 use super::inside;
 use super::store::{Kernel, SUITE, Store};
 use crate::shell;
@@ -33,6 +34,8 @@ ExecStopPost=/sbin/poweroff -f
 WantedBy=multi-user.target
 ";
 const JOB: &str = include_str!("job.sh");
+/// The job where the clock counts instructions.
+const JOB_COUNTED: &str = include_str!("hot_reads.sh");
 /// What a disk needs before it can be read, in the order in which it is loaded: Linux 6.1 has all
 /// of it as modules.
 const MODULES: [&str; 6] =
@@ -81,13 +84,20 @@ pub fn root(store: &Store) -> Result<PathBuf> {
 }
 
 /// The disk with the command, the job, the suites and the kernel's modules.
-pub fn job(store: &Store, kernel: &Kernel, command: &Path, suites: &[Suite]) -> Result<PathBuf> {
+pub fn job(
+    store: &Store,
+    kernel: &Kernel,
+    command: &Path,
+    suites: &[Suite],
+    clock: Clock,
+) -> Result<PathBuf> {
     let folder = store.path("job");
     let _ = fs::remove_dir_all(&folder);
     let modules = folder.join("modules/lib/modules");
     fs::create_dir_all(&modules)?;
     fs::copy(command, folder.join("pantler")).with_context(|| command.display().to_string())?;
-    fs::write(folder.join("job.sh"), JOB)?;
+    let words = if clock == Clock::Instructions { JOB_COUNTED } else { JOB };
+    fs::write(folder.join("job.sh"), words)?;
     inside::place(suites, &folder)?;
     let words = ["cp", "-a", &kernel.modules.to_string_lossy(), &modules.to_string_lossy()];
     shell::output(&words).context("cannot copy modules")?;

@@ -44,6 +44,18 @@ impl Results {
         Ok(results)
     }
 
+    /// The same kernel's, of another job.
+    pub fn add(&mut self, other: Results) {
+        self.0.extend(other.0);
+    }
+
+    /// Instructions for each hot read: without steering, watched by tracepoints, and by probes.
+    fn instructions(&self) -> Option<[f64; 3]> {
+        let [alone, tracepoints, probes] =
+            ["alone", "tracepoints", "probes"].map(|name| self.get(&format!("hot.{name}")).parse().ok());
+        Some([alone?, tracepoints?, probes?])
+    }
+
     fn get(&self, name: &str) -> &str {
         self.0.get(name).map_or("", String::as_str)
     }
@@ -87,11 +99,16 @@ impl Results {
                 ));
             }
         }
+        // Where instructions were counted.
+        let watch = self.get("hot.watch");
+        if !matches!(watch, "" | "probes") {
+            broken.push(format!("hot reads: watched by {watch} without the tracepoint of reads"));
+        }
         broken
     }
 }
 
-/// A table in Markdown: device reads by kernel.
+/// A table in Markdown: device reads by kernel, and what a hot read costs where that was counted.
 pub fn table(kernels: &[(String, Results)]) -> String {
     let mut text = String::from(
         "| kernel | references watched by | kernel alone, MB | steered | in a scope | in a service | attached |\n\
@@ -109,6 +126,16 @@ pub fn table(kernels: &[(String, Results)]) -> String {
             text,
             "| {version} | {watch} | {alone:.0} | {steered} | {scope} | {service} | {attached} |"
         );
+    }
+    for (version, results) in kernels {
+        if let Some([alone, tracepoints, probes]) = results.instructions() {
+            let _ = writeln!(
+                text,
+                "\n{version}: {alone:.0} instructions for a hot read, {:.0} more if watched by tracepoints, {:.0} by probes",
+                tracepoints - alone,
+                probes - alone
+            );
+        }
     }
     text
 }
