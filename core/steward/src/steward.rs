@@ -192,8 +192,8 @@ impl Steward {
         pages: &Range<u64>,
         end: u64,
     ) -> (Access, Range<u64>) {
-        let mut asked = Asked::new(block, self.options.block_pages, pages, end);
-        let part = self.lookahead.part(block, &mut asked);
+        let asked = self.lookahead.asked(block, pages, end);
+        let part = self.lookahead.part(block, &asked);
         let access = self.access_placed(owner, block, asked.clone(), (part.end - part.start) as u32);
         self.lookahead.reach_part(block, &asked);
         (access, part)

@@ -64,13 +64,21 @@ impl LookaheadState {
         self.looked
     }
 
-    /// V10: what to fetch of `block`, in pages of its file: those that are asked for, and where a
-    ///     stream goes on, those after them. Looks for that stream.
+    /// What a request for `pages` asks for of `block`, and of less than all of it which stream goes
+    /// on.
     #[inline]
-    pub(crate) fn part(&self, block: Block, asked: &mut Asked) -> Range<u64> {
+    pub(crate) fn asked(&self, block: Block, pages: &Range<u64>, end: u64) -> Asked {
+        let mut asked = Asked::new(block, self.block_pages, pages, end);
         if !asked.is_whole {
             asked.head = self.streams.find(block.file, &asked.pages);
         }
+        asked
+    }
+
+    /// V10: what to fetch of `block`, in pages of its file: those that are asked for, and where a
+    ///     stream goes on, those after them.
+    #[inline]
+    pub(crate) fn part(&self, block: Block, asked: &Asked) -> Range<u64> {
         if !self.streams.runs_into(asked) {
             return asked.pages.clone();
         }
