@@ -68,106 +68,57 @@ const LONG_HALF: Shape = |capacity, random| history(capacity, UseBits::HalfSet, 
 
 const CORRELATED: &str = "all stays, for the eviction scan replaces only itself; in the paper what is read more than \
                           twice";
+const AMBIGUOUS: &str = "ambiguous: half of hot and half of cold stays";
 const TOO_LOW: &str = "as FIFO, for a warm-up that does not fill the cache clears no bits: less robust than LRU, as \
                        the paper says";
 
-const RECIPES: &[(u32, &str, &[Recipe])] = &[
-    (
-        3,
-        "Basic policies",
-        &[
-            ("FIFO", "the second half stays", "fifo", SHORT, 1.0),
-            ("LRU", "the second and the fourth quarter stay", "lru", SHORT, 1.0),
-            ("LFU", "the middle half stays, and parts of the stripes beside it", "lfu", SHORT, 1.0),
-        ],
-    ),
-    (
-        4,
-        "Random and segmented FIFO",
-        &[
-            ("Random", "any block may stay", "random", SHORT, 1.0),
-            ("SFIFO, secondary 0.3", "FIFO, cyclically shifted", "sfifo:secondary=0.3", SHORT, 1.0),
-            ("SFIFO, secondary 0.5", "as LRU", "sfifo:secondary=0.5", SHORT, 1.0),
-        ],
-    ),
-    (
-        5,
-        "CLOCK",
-        &[
-            ("CLOCK, all use bits set", "as FIFO", "clock-set", ALL, 1.0),
-            ("CLOCK, half of the use bits set", "as LRU", "clock-set", HALF, 1.0),
-        ],
-    ),
-    (
-        6,
-        "History: policies without",
-        &[
-            ("LRU, history", "cold stays, hot leaves", "lru", LONG, 1.0),
-            ("Random, history", "no preference", "random", LONG, 1.0),
-            (
-                "CLOCK, history, half of the use bits set",
-                "ambiguous: half of hot and half of cold stays",
-                "clock-set",
-                LONG_HALF,
-                1.0,
-            ),
-        ],
-    ),
-    (
-        7,
-        "LRU-2",
-        &[
-            (
-                "LRU-2, correlated period 0",
-                "as LRU, but the last stripe leaves",
-                "lru-2:correlated=0",
-                SHORT,
-                1.0,
-            ),
-            ("LRU-2, correlated period 10", CORRELATED, "lru-2:correlated=10", SHORT, 1.0),
-            ("LRU-2, history", "hot stays", "lru-2", LONG, 1.0),
-        ],
-    ),
-    (
-        8,
-        "2Q",
-        &[
-            ("2Q", "as FIFO", "2q", SHORT, 1.0),
-            ("2Q, history", "hot stays", "2q", LONG, 1.0),
-            ("2Q, main queue", "as LRU", "2q", main_queue, 1.0),
-        ],
-    ),
-    (
-        9,
-        "Sensitivity of LRU to the estimated size",
-        &[
-            ("LRU, estimate 20 % too high", "still LRU, and less stays", "lru", SHORT, 1.2),
-            ("LRU, estimate right", "LRU", "lru", SHORT, 1.0),
-            ("LRU, estimate 20 % too low", "still LRU, and more stays", "lru", SHORT, 0.8),
-        ],
-    ),
-    (
-        10,
-        "Sensitivity of CLOCK to the estimated size",
-        &[
-            ("CLOCK, half set, estimate 10 % too high", "like LRU, and less stays", "clock-set", HALF, 1.1),
-            ("CLOCK, half set, estimate right", "as LRU", "clock-set", HALF, 1.0),
-            ("CLOCK, half set, estimate 10 % too low", TOO_LOW, "clock-set", HALF, 0.9),
-        ],
-    ),
+const TITLES: [(u32, &str); 8] = [
+    (3, "Basic policies"),
+    (4, "Random and segmented FIFO"),
+    (5, "CLOCK"),
+    (6, "History: policies without"),
+    (7, "LRU-2"),
+    (8, "2Q"),
+    (9, "Sensitivity of LRU to the estimated size"),
+    (10, "Sensitivity of CLOCK to the estimated size"),
+];
+
+/// By figure, from left to right.
+const RECIPES: [(u32, Recipe); 23] = [
+    (3, ("FIFO", "the second half stays", "fifo", SHORT, 1.0)),
+    (3, ("LRU", "the second and the fourth quarter stay", "lru", SHORT, 1.0)),
+    (3, ("LFU", "the middle half stays, and parts of the stripes beside it", "lfu", SHORT, 1.0)),
+    (4, ("Random", "any block may stay", "random", SHORT, 1.0)),
+    (4, ("SFIFO, secondary 0.3", "FIFO, cyclically shifted", "sfifo:secondary=0.3", SHORT, 1.0)),
+    (4, ("SFIFO, secondary 0.5", "as LRU", "sfifo:secondary=0.5", SHORT, 1.0)),
+    (5, ("CLOCK, all use bits set", "as FIFO", "clock-set", ALL, 1.0)),
+    (5, ("CLOCK, half of the use bits set", "as LRU", "clock-set", HALF, 1.0)),
+    (6, ("LRU, history", "cold stays, hot leaves", "lru", LONG, 1.0)),
+    (6, ("Random, history", "no preference", "random", LONG, 1.0)),
+    (6, ("CLOCK, history, half of the use bits set", AMBIGUOUS, "clock-set", LONG_HALF, 1.0)),
+    (7, ("LRU-2, correlated period 0", "as LRU without its last stripe", "lru-2:correlated=0", SHORT, 1.0)),
+    (7, ("LRU-2, correlated period 10", CORRELATED, "lru-2:correlated=10", SHORT, 1.0)),
+    (7, ("LRU-2, history", "hot stays", "lru-2", LONG, 1.0)),
+    (8, ("2Q", "as FIFO", "2q", SHORT, 1.0)),
+    (8, ("2Q, history", "hot stays", "2q", LONG, 1.0)),
+    (8, ("2Q, main queue", "as LRU", "2q", main_queue, 1.0)),
+    (9, ("LRU, estimate 20 % too high", "still LRU, and less stays", "lru", SHORT, 1.2)),
+    (9, ("LRU, estimate right", "LRU", "lru", SHORT, 1.0)),
+    (9, ("LRU, estimate 20 % too low", "still LRU, and more stays", "lru", SHORT, 0.8)),
+    (10, ("CLOCK, half set, estimate 10 % too high", "like LRU, and less stays", "clock-set", HALF, 1.1)),
+    (10, ("CLOCK, half set, estimate right", "as LRU", "clock-set", HALF, 1.0)),
+    (10, ("CLOCK, half set, estimate 10 % too low", TOO_LOW, "clock-set", HALF, 0.9)),
 ];
 
 /// All figures, from `runs` runs of each pattern over caches of `capacity` blocks.
 pub fn figures(capacity: u32, runs: u32, seed: u64) -> Vec<Figure> {
     let mut random = Random::new(seed);
-    RECIPES
-        .iter()
-        .map(|&(number, title, recipes)| Figure {
-            number,
-            title,
-            panels: recipes.iter().map(|recipe| panel(recipe, capacity, runs, &mut random)).collect(),
-        })
-        .collect()
+    let figure = |(number, title)| {
+        let recipes = RECIPES.iter().filter(|(of, _)| *of == number);
+        let panels = recipes.map(|(_, recipe)| panel(recipe, capacity, runs, &mut random)).collect();
+        Figure { number, title, panels }
+    };
+    TITLES.map(figure).into()
 }
 
 fn panel(
