@@ -104,6 +104,7 @@ impl Report {
         let capacity = self.capacity_text();
         let mut text = match self.verdict {
             Known::Known => format!("{}  {} certain  {capacity}", self.policy, percent(self.certainty)),
+            Known::Unknown if self.is_ahead() => "unknown".into(),
             Known::Unknown if self.family.is_empty() => "unknown: no cache could be seen".into(),
             Known::Unknown => format!("unknown  nearest is {}  {capacity}", self.policy),
         };
@@ -132,6 +133,10 @@ impl Report {
             let _ = write!(text, "\n  {}", self.grounds());
         }
         text + "\n"
+    }
+
+    fn is_ahead(&self) -> bool {
+        self.doubt == Some(Doubt::FetchesAhead) && self.family.is_empty()
     }
 
     /// Whether what was found is what was claimed.

@@ -203,7 +203,9 @@ impl Inquiry {
             }
             Stage::Returning => {
                 self.measure();
-                self.stage = Stage::Screening;
+                // No policy explains hits of what was never read: nothing more is to be asked.
+                let is_seen = self.ahead().is_some_and(|ahead| ahead.is_seen());
+                self.stage = if is_seen { Stage::Done } else { Stage::Screening };
             }
             Stage::Screening if self.shows_nothing() => self.stage = Stage::Done,
             Stage::Screening => {
@@ -291,7 +293,8 @@ impl Inquiry {
     /// Blocks among which nothing was missing, if the end of the cache was not found.
     pub fn boundless(&self) -> Option<u32> {
         let ended = self.stage == Stage::Done && self.fits.is_empty();
-        (ended && !self.is_blind() && !self.shows_nothing()).then_some(self.microbenchmark.filled())
+        let is_open = self.microbenchmark.there() == 0 && !self.is_blind() && !self.shows_nothing();
+        (ended && is_open).then_some(self.microbenchmark.filled())
     }
 
     /// Everything observed so far.
