@@ -1,5 +1,5 @@
-//! Intervals hold what is true as often as they claim, and names are right, on the grid and off it. `cargo run --release --example coverage`
-//! asks more caches.
+//! Intervals hold what is true as often as they claim, and names are right, on the grid and off it.
+//! `cargo run --release --example coverage` asks more caches.
 
 use crate::caches::{CLAIM, Coverage, Trial, truths};
 use pantler_dust::Options;
