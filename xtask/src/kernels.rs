@@ -39,7 +39,7 @@ const PACKAGES: &[&str] = &[
     "xz-utils",
 ];
 
-/// The kernel whose instructions are counted: it has tracepoints, and can do without.
+/// Instructions are counted on this one: it has tracepoints, and can do without.
 const COUNTED: &str = "6.12";
 
 /// Boots each kernel of `names` (all of [`store::KERNELS`] without any) and tries the command

@@ -170,9 +170,9 @@ impl Report {
             Doubt::Contradicted => {
                 format!("more than {} of the observations contradict the nearest", percent(CONTRADICTED_MAX))
             }
-            Doubt::Capacity => {
-                "the nearest holds less than half of what was measured, or more than twice as much; ask again on a calmer machine".to_owned()
-            }
+            Doubt::Capacity => "the nearest holds less than half of what was measured, or more than \
+                                twice as much; ask again on a calmer machine"
+                .to_owned(),
         }
     }
 

@@ -55,7 +55,7 @@ fn this_kernel_has_what_it_says_and_without_that_model_it_is_unknown() {
 fn has_what_it_says() {
     for left in (0..TRIES).rev() {
         let Some((claimed, verdict)) = asked(false) else { return };
-        // Of what was not seen the nearest is anybody's guess.
+        // The nearest name means nothing where hits were not seen.
         if left > 0 && verdict.doubt == Some(Doubt::Unclear) {
             continue;
         }

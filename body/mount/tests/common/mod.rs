@@ -210,8 +210,8 @@ impl Drop for Loop {
 /// [`serve_if_told_to`].
 pub struct Daemon {
     pub child: Child,
-    /// Open as long as it serves: a test program says so when a test takes more than a minute, and
-    /// ends where nobody could hear that.
+    /// Open as long as it serves: a test program prints a line when a test takes more than a
+    /// minute, and that ends it if the pipe is closed.
     _said: BufReader<ChildStdout>,
     mnt: PathBuf,
 }

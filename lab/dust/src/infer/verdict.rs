@@ -76,7 +76,7 @@ impl Doubt {
     }
 
     /// A best fit of `frames` blocks, of a cache that was measured to hold at least and at most so
-    /// many. What says itself what it did is not measured by hits that waited for a processor.
+    /// many. Only where time is measured: hits that waited for a processor look like misses.
     pub(super) fn of_capacity(
         calibration: &Calibration,
         (least, most): (u32, u32),
