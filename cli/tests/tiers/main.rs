@@ -8,6 +8,7 @@ mod hung;
 mod owners;
 #[path = "../place/mod.rs"]
 mod place;
+mod readers;
 mod server;
 mod survival;
 
