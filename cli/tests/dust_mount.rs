@@ -172,19 +172,8 @@ fn a_mount_as_it_comes_is_named_right_or_not_at_all() {
     for policy in ["lru", "fifo", "arc", "s3-fifo"] {
         // Blocks of one page: of larger ones a mount keeps the pages that are read, and Dust sees
         // two sizes at once.
-        for seed in 1..=3 {
-            let mounted = scene.mount(policy, |options| {
-                let word = std::env::var("TRYIT").unwrap_or_default();
-                if word.contains('t') {
-                    options.threads = 1;
-                }
-                if word.contains('n') {
-                    options.lookahead = Lookahead::None;
-                }
-                if word.contains('p') {
-                    options.prefetchers = 0;
-                }
-            });
+        for seed in 1..=2 {
+            let mounted = scene.mount(policy, |_| {});
             let frames = mounted.counters().capacity_blocks as f64;
             let found = scene.asked(seed);
             if found["verdict"] == "known" {
