@@ -94,7 +94,15 @@ impl Placed {
     }
 }
 
-/// What is known of the block of a frame.
+/// What is known of the block of a frame, on its way through the tiers:
+///
+/// ```text
+///   awaits --> asked --seek, found--> its tier is known --place--> placed --leave--> gone
+///                                                          |
+///   kept here  --leave--> pass_down --> below, and what is too much there goes on (trim)
+///   passes     --arrived--> put into the tier that keeps it --leave--> nothing more
+///   below      --left--> nowhere, by a notice or an answer
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     /// When its bytes were asked for (B6).
