@@ -74,7 +74,7 @@ pub enum HintWords {
     Grant {
         /// Its name, or one of its processes
         #[arg(value_name = "NAME|PID")]
-        who: OwnerSelector,
+        revoked: OwnerSelector,
     },
 }
 
@@ -105,7 +105,7 @@ pub fn hint(arguments: &Hint) -> Result<()> {
             let text = format!("--owner, {owner}: grant names its owner itself");
             return Err(ControlError::invalid(text).into());
         }
-        (HintWords::Grant { who }, None) => who.clone(),
+        (HintWords::Grant { revoked }, None) => revoked.clone(),
         (_, owner) => owner.clone().unwrap_or_default(),
     };
     let hint = words(&arguments.what);

@@ -372,7 +372,8 @@ pub fn unmount_unhosted(mount_point: &Path) -> Result<()> {
         }
         Err(error) if rustix::process::geteuid().is_root() => Err(control_error(error).into()),
         Err(error) => {
-            Err(ControlError::denied(format!("{error}; root and who mounted it may unmount it")).into())
+            Err(ControlError::denied(format!("{error}; root and the user that mounted it may unmount it"))
+                .into())
         }
     }
 }

@@ -57,7 +57,7 @@ pub struct Files {
 
 impl Files {
     /// Whether a device belongs to a mounted file system. Block devices and pipes do not.
-    pub fn finds_mount(&mut self, dev: u32) -> bool {
+    pub fn find_mount(&mut self, dev: u32) -> bool {
         self.devices.mount_of(dev).is_some()
     }
 
@@ -248,7 +248,7 @@ impl Files {
 
     /// The name of an opened file in events. `None` when it is on no mounted file system.
     pub fn key_of_opened(&mut self, file: BorrowedFd<'_>) -> Option<FileKey> {
-        self.devices.named_by_events(file).filter(|key| self.finds_mount(key.dev))
+        self.devices.named_by_events(file).filter(|key| self.find_mount(key.dev))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::steering::Steering;
 use crate::trace::feed::Feed;
 use pantler_kernel::memory::{Gauge, Left};
 use pantler_kernel::{clock, pages};
-use pantler_pagecache::Room;
+use pantler_pagecache::Spare;
 
 /// Rest while blocks are brought in or dropped.
 const NAP_BUSY_US: u64 = 250;
@@ -99,7 +99,7 @@ fn round(steering: &mut Steering, feed: &mut Feed, limits: &Gauge, now_ns: u64) 
         steering.lost(lost, now_ns);
     }
     if let Some(Left { bytes, kernel_reclaims }) = room {
-        let room = Room { blocks: bytes / pages::BLOCK_BYTES, kernel_reclaims };
+        let room = Spare { blocks: bytes / pages::BLOCK_BYTES, kernel_reclaims };
         steering.engine.limited(now_ns, room, feed.is_behind());
     }
     let worked = steering.round(now_ns);

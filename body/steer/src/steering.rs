@@ -89,7 +89,7 @@ impl Steering {
             last: event.last,
         };
         if !self.engine.event(&event)
-            && self.hands.files.finds_mount(event.file.dev)
+            && self.hands.files.find_mount(event.file.dev)
             && let Some(file) = self.engine.admit(&event)
         {
             self.hands.files.begin(file, event.file);

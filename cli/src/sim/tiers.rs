@@ -53,7 +53,7 @@ pub struct TiersWords {
     warm_up: Option<String>,
     /// one, owners (each owner of the trace), or a number of clients among whom references are
     /// dealt
-    #[arg(long, value_name = "WHO", default_value = "one", value_parser = names(|| vec!["one", "owners"]), hide_possible_values = true)]
+    #[arg(long, value_name = "CLIENTS", default_value = "one", value_parser = names(|| vec!["one", "owners"]), hide_possible_values = true)]
     clients: String,
     /// How the trace's owners share memory, where ulc has one client: global-lru, alloc-lru, lru-s,
     /// lru-sp

@@ -24,7 +24,7 @@ const SHRINK_NS: u64 = 256_000_000_000;
 
 /// The memory that a limit leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
+pub struct Spare {
     /// Blocks.
     pub blocks: u64,
     /// The kernel reclaims when they are used up. Otherwise the engine alone makes room.

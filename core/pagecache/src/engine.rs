@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 
 use pantler_steward::{FileId, OptionsError, OwnerId, PolicyName, SampledLru, Steward};
 
-use crate::allowance::{Allowance, Room};
+use crate::allowance::{Allowance, Spare};
 use crate::beliefs::Beliefs;
 use crate::counters::SteerCounters;
 use crate::decision::{Answer, Decision, Rule};
@@ -294,7 +294,7 @@ impl Engine {
     /// What a limit on everything leaves. All events until that moment have been taken, unless some
     /// are `behind`. Then, and after lost events, unknown blocks would look like other memory, and
     /// the allowance stays (G3). While nothing asks for another order, the kernel reclaims (G5).
-    pub fn limited(&mut self, now_ns: u64, room: Room, behind: bool) {
+    pub fn limited(&mut self, now_ns: u64, room: Spare, behind: bool) {
         let cached = self.beliefs.ledger().cached_blocks();
         if self.is_met_first(cached, room) {
             self.met_ns = Some(now_ns);
@@ -315,7 +315,7 @@ impl Engine {
 
     /// Whether the limit is met before the budget. While events of blocks that left are late or
     /// lost, more is believed cached than there is, so a no is not final (`MET_NS`).
-    fn is_met_first(&self, cached: u32, room: Room) -> bool {
+    fn is_met_first(&self, cached: u32, room: Spare) -> bool {
         let budget = u64::from(self.budget);
         room.blocks < budget / 16 || u64::from(cached).saturating_add(room.blocks) < budget
     }

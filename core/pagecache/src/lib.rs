@@ -84,7 +84,7 @@ mod read_through;
 mod streams;
 pub mod window;
 
-pub use allowance::Room;
+pub use allowance::Spare;
 pub use counters::SteerCounters;
 pub use decision::{Answer, Decision, Rule};
 pub use engine::Engine;

@@ -72,8 +72,11 @@ pub fn rank(
     ];
     let middle = f64::from(range.0).midpoint(f64::from(range.1)) as u32;
     for (pass, (draws, mut grid)) in passes.into_iter().enumerate() {
-        if pass == FINE && hopeless.settles() {
-            break;
+        if pass == FINE {
+            hopeless.refine_lead();
+            if hopeless.is_explained() {
+                break;
+            }
         }
         for ((family, leaf), found) in leaves.iter().zip(&mut found) {
             if family.varies() != draws {
@@ -126,15 +129,22 @@ impl<'a> Hopeless<'a> {
         }
     }
 
-    /// Refines the leader: whether it explains what was seen as well as if it were true. Then no
-    /// policy is missed: one that is steep in the capacity is hardly explained by another that
-    /// draws nothing.
-    fn settles(&mut self) -> bool {
-        let Some(lead) = self.lead.clone().filter(|lead| !lead.hypothesis.draws()) else { return false };
-        let lead = refine(lead, self.scorer, DRAWS_SEARCH);
-        let settled = self.scorer.score(&lead.hypothesis, 1).excess < SETTLED;
-        self.learn(&lead);
-        settled
+    /// The leader, unless it draws.
+    fn certain_lead(&self) -> Option<&Fit> {
+        self.lead.as_ref().filter(|lead| !lead.hypothesis.draws())
+    }
+
+    fn refine_lead(&mut self) {
+        if let Some(lead) = self.certain_lead().cloned() {
+            self.learn(&refine(lead, self.scorer, DRAWS_SEARCH));
+        }
+    }
+
+    /// Whether the leader explains what was seen as well as if it were true. Then no policy is
+    /// missed: one that is steep in the capacity is hardly explained by another that draws nothing.
+    fn is_explained(&self) -> bool {
+        let explains = |lead: &Fit| self.scorer.score(&lead.hypothesis, 1).excess < SETTLED;
+        self.certain_lead().is_some_and(explains)
     }
 
     /// The log likelihood that lies behind the best by `margin`, and `per_access` more for each

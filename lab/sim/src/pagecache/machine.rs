@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pantler_pagecache::{Answer, Decision, Engine, Event, FileKey, Kind, Options, Origin, Room, Span};
+use pantler_pagecache::{Answer, Decision, Engine, Event, FileKey, Kind, Options, Origin, Span, Spare};
 use pantler_steward::{OptionsError, OwnerId};
 
 use super::kernel::{Kernel, KernelEvent, Program};
@@ -224,7 +224,7 @@ impl<H: Hands> Machine<H> {
         }
         if let Some(room) = self.kernel.room() {
             let behind = !self.on_their_way.is_empty();
-            let room = Room { blocks: room + self.faults.flatters, kernel_reclaims: true };
+            let room = Spare { blocks: room + self.faults.flatters, kernel_reclaims: true };
             self.engine.limited(self.now_ns, room, behind);
         }
         self.engine.begin_round(self.now_ns);
