@@ -45,8 +45,8 @@ struct Scene {
 
 impl Scene {
     /// Nothing where mounts cannot be made; says so.
-    fn new(what: &str) -> Option<Self> {
-        if !is_root(what) {
+    fn new() -> Option<Self> {
+        if !is_root() {
             return None;
         }
         let alone = alone();
@@ -100,20 +100,20 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 /// Whether mounts and control groups can be made; says so where not.
-fn is_root(what: &str) -> bool {
+fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
     let fuse = fs::File::options().read(true).write(true).open("/dev/fuse").is_ok();
     if root && fuse {
         return true;
     }
-    assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "{what} needs root and /dev/fuse");
-    eprintln!("SKIPPED: {what} needs root and /dev/fuse");
+    assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "a mount needs root and /dev/fuse");
+    eprintln!("SKIPPED: a mount needs root and /dev/fuse");
     false
 }
 
 #[test]
 fn a_mount_with_each_of_ten_policies_is_named_by_timing_alone() {
-    let Some(scene) = Scene::new("a mount") else { return };
+    let Some(scene) = Scene::new() else { return };
     let (mut wrong, mut unknown) = (Vec::new(), 0);
     for policy in ["lru", "mru", "fifo", "lfu", "clock", "2q", "arc", "sieve", "lrfu", "w-tinylfu"] {
         let (mut answer, mut nearest) = (String::new(), String::new());
@@ -168,7 +168,7 @@ fn a_mount_with_each_of_ten_policies_is_named_by_timing_alone() {
 /// eleven.
 #[test]
 fn a_mount_as_it_comes_is_named_right_or_not_at_all() {
-    let Some(scene) = Scene::new("a mount") else { return };
+    let Some(scene) = Scene::new() else { return };
     for policy in ["lru", "fifo", "arc", "s3-fifo"] {
         // Blocks of one page: of larger ones a mount keeps the pages that are read, and Dust sees
         // two sizes at once.

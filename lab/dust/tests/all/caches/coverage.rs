@@ -63,9 +63,9 @@ impl Coverage {
         if let Some((_, measured)) = inquiry.measured() {
             self.measured.enter(frames, within(measured), frames);
         }
-        if verdict.verdict != Known::Known || verdict.family != truth.name() {
-            self.others +=
-                u32::from(verdict.verdict != Known::Known || !alike(&verdict.family, &truth.name()));
+        let (is_known, name) = (verdict.verdict == Known::Known, truth.name());
+        self.others += u32::from(!is_known || !alike(&verdict.family, &name));
+        if !is_known || verdict.family != name {
             return Vec::new();
         }
         let mut missed = Vec::new();
