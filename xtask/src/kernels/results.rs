@@ -131,7 +131,8 @@ pub fn table(kernels: &[(String, Results)]) -> String {
         if let Some([alone, tracepoints, probes]) = results.instructions() {
             let _ = writeln!(
                 text,
-                "\n{version}: {alone:.0} instructions for a hot read, {:.0} more if watched by tracepoints, {:.0} by probes",
+                "\n{version}: {alone:.0} instructions for a hot read, {:.0} more if watched by \
+                 tracepoints, {:.0} by probes",
                 tracepoints - alone,
                 probes - alone
             );
