@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use std::fs;
 
-use crate::shell::{behind, command, output, run, run_command, say};
+use crate::shell::{behind, command, output, run, run_command, say, words};
 use crate::{node, packages, python, suites};
 
 /// Crates that never perform I/O, read a clock or draw randomness.
@@ -46,8 +46,7 @@ pub fn test() -> Result<()> {
 fn read_sources() -> Result<()> {
     // All there is, and what the demo builds.
     for what in ["--workspace --all-targets --all-features", "--package pantler-cli --no-default-features"] {
-        let words = format!("cargo clippy {what} -- -D warnings");
-        run_command(behind(&words.split(' ').collect::<Vec<_>>()))?;
+        run_command(behind(&words(&format!("cargo clippy {what} -- -D warnings"))))?;
     }
     pure()?;
     fuzz_targets()?;

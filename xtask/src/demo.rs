@@ -63,7 +63,7 @@ impl Interrupt {
 
 /// Builds, becomes root, and shows the table.
 pub fn demo() -> Result<()> {
-    shell::run(&BUILD.split(' ').collect::<Vec<_>>())?;
+    shell::run(&shell::words(BUILD))?;
     let own = std::env::current_exe().context("cannot find the demo's own program")?;
     if shell::output(&["id", "-u"])?.trim() != "0" {
         say("control groups and tracepoints need root: asking sudo");

@@ -20,6 +20,11 @@ pub fn say(line: impl std::fmt::Display) {
     eprintln!("== {line}");
 }
 
+/// The words of a line without quotes.
+pub fn words(line: &str) -> Vec<&str> {
+    line.split(' ').collect()
+}
+
 /// A command from words: `command(&["cargo", "fmt"])`.
 pub fn command(words: &[&str]) -> Command {
     let mut command = Command::new(words[0]);

@@ -11,7 +11,7 @@ use std::process::Stdio;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use crate::shell::{BEHIND, command, say};
+use crate::shell::{BEHIND, command, say, words};
 
 /// What only computes: beginnings of folder and name.
 const COMPUTING: [&str; 5] = ["core/", "lab/dust/all", "lab/sim/", "lab/trace/", "xtask/"];
@@ -58,10 +58,10 @@ pub struct Suites {
 /// What does not compile.
 pub fn build() -> Result<Suites> {
     // Examples are checked with the sources.
-    let words = "cargo test --workspace --all-features --lib --bins --tests --no-run --quiet";
-    let mut build = command(&words.split(' ').collect::<Vec<_>>());
+    let line = "cargo test --workspace --all-features --lib --bins --tests --no-run --quiet";
+    let mut build = command(&words(line));
     build.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
-    say(words);
+    say(line);
     let built = build.output()?;
     if !built.status.success() {
         bail!("tests do not compile: {}", built.status);
