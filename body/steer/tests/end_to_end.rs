@@ -441,8 +441,8 @@ fn a_limit_that_holds_everything_is_led_and_not_met() {
 fn without_a_hint_the_kernel_reclaims_for_its_limit() {
     in_turn(|| {
         let counters = in_a_limited_group(|_| ());
-        let by_us = (counters.drops, counters.read_ahead, counters.taken_over);
-        assert_eq!(by_us, (0, 0, 0), "dropped, read ahead, and streams taken over: {counters:?}");
+        let by_us = (counters.drop_calls, counters.read_ahead, counters.taken_over);
+        assert_eq!(by_us, (0, 0, 0), "drops, read ahead, and streams taken over: {counters:?}");
         assert!(counters.gone > counters.brought_in / 2, "{counters:?}");
     });
 }

@@ -111,6 +111,12 @@ impl Beliefs {
         !self.is_kernels && u64::from(self.steward.used()) + missing > u64::from(self.capacity)
     }
 
+    /// Evicted blocks that the engine drops. Those of a run that is left to the kernel stay until
+    /// the kernel takes them (G5).
+    pub(crate) fn to_be_dropped(&self) -> u32 {
+        if self.is_kernels { 0 } else { self.ledger.leaving_blocks() }
+    }
+
     /// Whether the kernel evicts, and reads ahead, as without the engine (G5).
     pub(crate) fn leave_to_kernel(&mut self, is_kernels: bool) {
         self.is_kernels = is_kernels;

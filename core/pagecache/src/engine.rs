@@ -395,7 +395,7 @@ impl Engine {
 
     fn end_round(&mut self) {
         // Blocks that wait are being read up to: more will be wanted soon.
-        let has_more = self.beliefs.ledger().leaving_blocks() + self.beliefs.steward().waiting() > 0;
+        let has_more = self.beliefs.to_be_dropped() + self.beliefs.steward().waiting() > 0;
         self.is_busy |= self.ahead.take_near_gap() || self.foretold.is_following(&self.beliefs) || has_more;
     }
 

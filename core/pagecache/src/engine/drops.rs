@@ -37,10 +37,11 @@ impl Drops {
         beliefs.lend((beliefs.ledger().ahead_blocks() + self.held_back) / step * step);
     }
 
-    /// Queues the drop of what was evicted. Says whether there is any.
+    /// Queues the drop of what was evicted. Says whether there is any. While the kernel reclaims,
+    /// what was evicted waits for it (G5).
     pub(super) fn drop_ripe(&mut self, beliefs: &mut Beliefs, tasks: &mut Vec<Decision>) -> bool {
         self.held_back = 0;
-        let leaving = beliefs.ledger().leaving_blocks();
+        let leaving = beliefs.to_be_dropped();
         if leaving == 0 {
             return false;
         }
