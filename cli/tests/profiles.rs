@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use pantler_policy::Draws;
 use serde_json::Value;
 
 /// One run at a time: blocks that two runs use have no owner, and then no rule is about them.
@@ -52,11 +53,8 @@ fn scratch() -> tempfile::TempDir {
 /// Files of words, the same each time: each line begins with a word, and some have the word
 /// `needle`.
 fn corpus(folder: &Path, files: usize, bytes: usize, suffix: &str) {
-    let mut state = 42u64;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize
-    };
+    let mut draws = Draws::new(42);
+    let mut next = || draws.bits() as usize;
     fs::create_dir_all(folder).unwrap();
     for number in 0..files {
         let mut text = String::with_capacity(bytes + 100);

@@ -1,10 +1,10 @@
 //! Samples, changed a little.
 
-use pantler_trace::generate::Random;
+use pantler_trace::generate::Draws;
 
 /// One of the samples, changed in a few places, some by such pieces.
-pub fn mutated(samples: &[Vec<u8>], pieces: &[&[u8]], random: &mut Random) -> Vec<u8> {
-    let some = |random: &mut Random| samples[random.below(samples.len() as u64) as usize].clone();
+pub fn mutated(samples: &[Vec<u8>], pieces: &[&[u8]], random: &mut Draws) -> Vec<u8> {
+    let some = |random: &mut Draws| samples[random.below(samples.len() as u64) as usize].clone();
     let mut bytes = some(random);
     for _ in 0..random.below(6) {
         let length = bytes.len() as u64;

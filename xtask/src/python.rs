@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::packages;
-use crate::shell::{behind, command, run, run_command, say};
+use crate::shell::{command, run, run_command, say};
 
 /// What builds and tests need besides the tests of the workspace.
 const PACKAGES: &[&str] = &["python3", "python3-venv"];
@@ -66,10 +66,9 @@ pub fn test() -> Result<()> {
     run_command(tests()?)
 }
 
-/// Tests the package without a wheel, as Cargo builds it for the tests of the workspace:
+/// Tests the package without a wheel, as [`crate::suites::build`] built it:
 /// docs/decisions/0120-the-package-is-tested-as-cargo-builds-it.md.
 pub fn test_beside() -> Result<()> {
-    run_command(behind(&["cargo", "build", "--workspace", "--all-features", "--lib", "--quiet"]))?;
     let module = Path::new(UNPACKED).join("pantler");
     let _ = fs::remove_dir_all(UNPACKED);
     fs::create_dir_all(&module)?;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use pantler_cache::{Cache, Options, Request};
 use pantler_origin::Source;
+use pantler_policy::Draws;
 use pantler_steward::{Allocation, FileId, OwnerId, PolicyName};
 use proptest::prelude::*;
 
@@ -355,11 +356,11 @@ fn readers_of_a_block_that_grows_read_what_is_there() {
         for reader in 0..4 {
             let (cache, source) = (&cache, &source);
             scope.spawn(move || {
-                let mut state: u64 = reader + 1;
+                let mut draws = Draws::new(reader);
                 for _ in 0..3000 {
-                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1) % 1_000_000_007;
-                    let page = state as usize % (2 * PAGES);
-                    check(cache, reader, source, page * BLOCK + 7, 1 + (state as usize / 7) % (3 * BLOCK));
+                    let page = draws.below(2 * PAGES as u64) as usize;
+                    let length = 1 + draws.below(3 * BLOCK as u64) as usize;
+                    check(cache, reader, source, page * BLOCK + 7, length);
                 }
             });
         }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use pantler_cache::{Cache, Options, Request};
 use pantler_origin::Source;
+use pantler_policy::Draws;
 use pantler_rig::{Net, command_bytes};
 use pantler_sim::tiers::{Protocol, UlcClients};
 use pantler_steward::placement::{Client, Order, Passing, Sizes, Step, Tier as Distance};
@@ -52,11 +53,6 @@ fn cache(tier: Arc<dyn Tier>) -> Arc<Cache> {
     cache
 }
 
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    *state >> 33
-}
-
 #[test]
 fn clients_in_namespaces_do_as_in_the_simulator() {
     let Some(net) = Net::new(CLIENTS) else { return };
@@ -92,13 +88,13 @@ fn clients_in_namespaces_do_as_in_the_simulator() {
     let (origin, mut steps) = (Arc::new(Origin(AtomicU64::new(0))), Vec::new());
     let (mut near, mut below, mut missed, mut placed) = (0_u64, 0_u64, 0_u64, 0_u64);
     let mut last = [u64::MAX; CLIENTS];
-    let mut state = 5;
+    let mut draws = Draws::new(5);
     let before = net.traffic();
     for _ in 0..REFERENCES {
-        let client = random(&mut state) as usize % CLIENTS;
-        let block = match random(&mut state) % 2 {
-            0 => random(&mut state) % 100,
-            _ => random(&mut state) % 30 + 100 * (client as u64 + 1),
+        let client = draws.below(CLIENTS as u64) as usize;
+        let block = match draws.below(2) {
+            0 => draws.below(100),
+            _ => draws.below(30) + 100 * (client as u64 + 1),
         };
         if std::mem::replace(&mut last[client], block) == block {
             continue;

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use common::{Fixture, Loop, cannot_mount, eventually, must, pattern, skip};
 use pantler_control::{Hint, OwnerSelector, PolicyName, Speaker};
 use pantler_mount::{Lookahead, MountOptions, OwnerBy};
+use pantler_policy::Draws;
 
 const CACHE: u64 = 16 << 20;
 const DATA: u64 = 4 * CACHE;
@@ -48,14 +49,10 @@ impl Reads {
     /// The pieces in the order in which each pass reads them.
     fn orders(self, passes: u64) -> Vec<Vec<u64>> {
         let mut order: Vec<u64> = (0..DATA / PIECE).collect();
-        let mut state = 7_u64;
-        let mut below = |bound: usize| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) as usize % bound
-        };
+        let mut draws = Draws::new(7);
         let mut pass = |_| {
             if matches!(self, Self::MappedRows | Self::Epochs) {
-                (1..order.len()).rev().for_each(|at| order.swap(at, below(at + 1)));
+                draws.shuffle(&mut order);
             }
             order.clone()
         };

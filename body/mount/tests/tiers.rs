@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use common::{Fixture, cannot_mount, eventually, pattern};
 use pantler_mount::{Mount, MountOptions};
+use pantler_policy::Draws;
 use pantler_rig::Net;
 use pantler_tier::{Seal, Secret, TierPlace};
 use pantler_tier_server::{ServeOptions, Server};
@@ -255,11 +256,10 @@ fn clients_share_a_server_and_see_every_change_when_they_look() {
     let read = read_bytes(&other) - before;
     assert!(read < bytes.len() as u64 * 3 / 4, "{read} bytes: the other's blocks are found");
     // One writes through its mount; the other sees it at its next look. Then behind both.
-    let mut state = 1_u64;
+    let mut draws = Draws::new(1);
     for round in 0..40 {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let at = (state >> 20) as usize % (bytes.len() - 100_000);
-        let length = (state >> 44) as usize % 100_000;
+        let at = draws.below(bytes.len() as u64 - 100_000) as usize;
+        let length = draws.below(100_000) as usize;
         bytes[at..at + length].fill(round as u8);
         let writer = match round % 3 {
             0 => one.mnt.join("f"),
@@ -336,12 +336,10 @@ fn reads_go_on_while_a_tier_is_killed_emptied_and_comes_back() {
             let (path, bytes, done, slowest_ms) = (&path, &bytes, &done, &slowest_ms);
             scope.spawn(move || {
                 let file = fs::File::open(path).unwrap();
-                let mut state = reader;
+                let mut draws = Draws::new(reader);
                 let mut piece = vec![0; 20_000];
                 while !done.load(Ordering::SeqCst) {
-                    state =
-                        state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                    let at = (state >> 30) as usize % (bytes.len() - piece.len());
+                    let at = draws.below((bytes.len() - piece.len()) as u64) as usize;
                     let start = Instant::now();
                     file.read_exact_at(&mut piece, at as u64).unwrap();
                     assert!(piece == bytes[at..at + piece.len()], "at {at}");

@@ -13,6 +13,7 @@ use std::time::Duration;
 use common::{Scratch, cached_blocks, in_turn, outside, sh, start_with};
 use pantler_control::{Hint, HintAnswer, OwnerSelector, Profile, Speaker};
 use pantler_kernel::{group, names};
+use pantler_policy::Draws;
 use pantler_sim::Watch;
 use pantler_sim::pagecache::{SteerSettings, steer};
 use pantler_steer::{HitWatch, Steer};
@@ -87,14 +88,9 @@ impl Drop for Disk {
 fn write(path: &str, bytes: u64) {
     let file = fs::File::create(path).expect("created");
     // Not the same everywhere: a file system may store what is alike only once.
-    let mut state = 7u64;
+    let mut draws = Draws::new(7);
     for piece in 0..bytes / 65_536 {
-        let bytes: Vec<u8> = (0..8192)
-            .flat_map(|_| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                state.to_le_bytes()
-            })
-            .collect();
+        let bytes: Vec<u8> = (0..8192).flat_map(|_| draws.bits().to_le_bytes()).collect();
         file.write_all_at(&bytes, piece * 65_536).expect("written");
     }
     file.sync_all().expect("synced");

@@ -7,13 +7,14 @@ use std::process::Command;
 use std::time::Duration;
 
 use pantler_mount::{Lookahead, Mount, MountOptions, Mounted, TierOptions};
+use pantler_policy::Draws;
 use pantler_rig::{HEADER_BYTES, Net, SEGMENT_BYTES, Traffic, command_bytes};
 use pantler_steward::placement::Passing;
 use pantler_tier::{Seal, Stem, TierPlace};
 use serde_json::Value;
 
 use crate::server::{Kind, PORT, Server};
-use crate::{can_mount, has_redis, pattern, random};
+use crate::{can_mount, has_redis, pattern};
 
 const BLOCK: usize = 64 << 10;
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -43,13 +44,13 @@ struct Load {
 
 impl Load {
     fn references(self) -> Vec<(u64, u64)> {
-        let mut state = 5;
+        let mut draws = Draws::new(5);
         let mut turns = vec![0; self.clients as usize];
         let mut last = vec![VecDeque::new(); self.clients as usize];
         let mut references = Vec::new();
         while references.len() < self.references {
-            let client = random(&mut state) % self.clients;
-            let at = self.draw(client, &mut turns[client as usize], &mut state);
+            let client = draws.below(self.clients);
+            let at = self.draw(client, &mut turns[client as usize], &mut draws);
             let last = &mut last[client as usize];
             if !last.contains(&at) {
                 references.push((client, at));
@@ -62,21 +63,21 @@ impl Load {
         references
     }
 
-    fn draw(self, client: u64, turn: &mut u64, state: &mut u64) -> u64 {
+    fn draw(self, client: u64, turn: &mut u64, draws: &mut Draws) -> u64 {
         let (own, shared) = (self.own, self.own * self.clients);
         let choice = match self.blocks {
-            Blocks::Private => random(state) % 2,
-            Blocks::Shared => 2 + random(state) % 2,
-            Blocks::Mixed => random(state) % 4,
+            Blocks::Private => draws.below(2),
+            Blocks::Shared => 2 + draws.below(2),
+            Blocks::Mixed => draws.below(4),
         };
         match choice {
             0 => {
                 *turn = (*turn + 1) % own;
                 *turn + own * client
             }
-            1 => random(state) % (own / 4) + own * client,
-            2 => random(state) % own + shared,
-            _ => random(state) % (own / 4) + shared,
+            1 => draws.below(own / 4) + own * client,
+            2 => draws.below(own) + shared,
+            _ => draws.below(own / 4) + shared,
         }
     }
 }

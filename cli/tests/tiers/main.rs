@@ -15,6 +15,7 @@ mod survival;
 use std::fs;
 use std::process::{Command, Stdio};
 
+use pantler_policy::Draws;
 use serde_json::Value;
 
 fn can_mount() -> bool {
@@ -30,16 +31,11 @@ fn can_mount() -> bool {
 /// Bytes of which no two blocks are alike: they repeat after a prime number.
 fn pattern(length: usize) -> Vec<u8> {
     const PERIOD: usize = 999_983;
-    let mut state = 1;
-    let once: Vec<u8> = (0..PERIOD).map(|_| random(&mut state) as u8).collect();
+    let mut draws = Draws::new(1);
+    let once: Vec<u8> = (0..PERIOD).map(|_| draws.bits() as u8).collect();
     let mut bytes = once.repeat(length.div_ceil(PERIOD));
     bytes.truncate(length);
     bytes
-}
-
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    *state >> 31
 }
 
 fn eventually(what: &str, holds: impl FnMut() -> bool) {

@@ -6,11 +6,12 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use pantler_policy::Draws;
 use serde_json::Value;
 
 use crate::figure_11::with_passage;
 use crate::place::Place;
-use crate::{random, stat_of};
+use crate::stat_of;
 
 const BLOCK: u64 = 64 << 10;
 /// Of the mount, buffers of blocks on their way included.
@@ -76,14 +77,14 @@ impl Drop for Reader {
 /// Turns of the programs, each some blocks. One goes round its file; the other reads at random, and
 /// the first blocks more often.
 fn turns() -> Vec<(usize, Vec<u64>)> {
-    let (mut state, mut at) = (1, 0);
+    let (mut draws, mut at) = (Draws::new(1), 0);
     let mut turn = |owner: usize| {
         let blocks = (0..4).map(|_| match owner {
             0 => {
                 at += 1;
                 at % BLOCKS[0]
             }
-            _ => random(&mut state) % BLOCKS[1] * (random(&mut state) % 8) / 7,
+            _ => draws.below(BLOCKS[1]) * draws.below(8) / 7,
         });
         (owner, blocks.collect())
     };

@@ -10,11 +10,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use pantler_policy::Draws;
 use pantler_rig::Net;
 use serde_json::Value;
 
 use crate::server::{Kind, PORT, Server};
-use crate::{can_mount, eventually, has_redis, pattern, random, stat_of};
+use crate::{can_mount, eventually, has_redis, pattern, stat_of};
 
 const CLIENTS: usize = 8;
 const BYTES: usize = 16 << 20;
@@ -167,13 +168,13 @@ fn version(bytes: &[u8]) -> u64 {
 /// Reads what is right until the client's mount is told to be gone.
 fn read_for_ever(client: &Client, bytes: &[u8], writer: &Writer, scene: &Scene) {
     let point = client.point();
-    let mut state = client.number as u64;
+    let mut draws = Draws::new(client.number as u64);
     let mut piece = vec![0; PIECE];
     while !scene.is_over.load(Ordering::SeqCst) {
         if scene.is_calm.load(Ordering::SeqCst) {
             std::thread::sleep(THINKING);
         }
-        let result = read_some(client, &point, bytes, writer, &mut state, &mut piece);
+        let result = read_some(client, &point, bytes, writer, &mut draws, &mut piece);
         if let Err(error) = result {
             // It has no server.
             assert!(!client.reads.load(Ordering::SeqCst), "client {}: {error}", client.number);
@@ -187,7 +188,7 @@ fn read_some(
     point: &Path,
     bytes: &[u8],
     writer: &Writer,
-    state: &mut u64,
+    draws: &mut Draws,
     piece: &mut [u8],
 ) -> std::io::Result<()> {
     let timed = |read: &mut dyn FnMut() -> std::io::Result<()>| {
@@ -199,7 +200,7 @@ fn read_some(
     };
     let file = fs::File::open(point.join("f"))?;
     for _ in 0..16 {
-        let at = random(state) as usize % (bytes.len() - PIECE);
+        let at = draws.below((bytes.len() - PIECE) as u64) as usize;
         timed(&mut || file.read_exact_at(piece, at as u64))?;
         assert!(*piece == bytes[at..at + PIECE], "client {}: other bytes at {at}", client.number);
     }

@@ -1,6 +1,7 @@
-//! Random numbers for policies that draw: xorshift64*, from a seed.
+//! Random numbers that are the same everywhere and for ever: xoshiro256++, seeded by SplitMix64.
 //!
-//! S. Vigna, An experimental exploration of Marsaglia's xorshift generators, ACM TOMS 42(4), 2016.
+//! D. Blackman, S. Vigna, Scrambled Linear Pseudorandom Number Generators, ACM TOMS 47(4), 2021.
+//! Written out here instead of taken from a crate, so that no update of a crate changes a run.
 
 /// Spreads numbers that lie close together: SplitMix64. Each call gives the next number of a
 /// generator with this state.
@@ -15,27 +16,103 @@ pub fn split_mix(state: &mut u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// A generator. Equal seeds give equal draws everywhere.
+/// A source of random numbers. Equal seeds give equal draws.
+///
+/// ```
+/// use pantler_policy::Draws;
+/// let mut draws = Draws::new(1);
+/// assert_eq!(draws.below(1), 0);
+/// assert!(draws.unit() < 1.0);
+/// ```
 #[derive(Clone, Debug)]
-pub(crate) struct Draws {
-    /// Never 0.
-    state: u64,
+pub struct Draws {
+    state: [u64; 4],
 }
 
 impl Draws {
-    pub(crate) fn new(seed: u64) -> Self {
-        // Seeds that lie close together must not give states that do; the constant is odd, so only
-        // 0 gives 0.
-        Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).max(1) }
+    /// The source of a seed. Seeds may lie close together.
+    pub fn new(seed: u64) -> Self {
+        let mut state = seed;
+        Self { state: core::array::from_fn(|_| split_mix(&mut state)) }
     }
 
-    /// A number below `bound`.
+    /// Another source, that shares nothing with the rest of this one.
+    pub fn split(&mut self) -> Self {
+        Self::new(self.bits())
+    }
+
+    /// 64 random bits.
     #[inline]
-    pub(crate) fn below(&mut self, bound: u32) -> u32 {
-        self.state ^= self.state >> 12;
-        self.state ^= self.state << 25;
-        self.state ^= self.state >> 27;
-        let high = self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        ((high * u64::from(bound)) >> 32) as u32
+    pub fn bits(&mut self) -> u64 {
+        let [a, b, c, d] = &mut self.state;
+        let result = a.wrapping_add(*d).rotate_left(23).wrapping_add(*a);
+        let shifted = *b << 17;
+        *c ^= *a;
+        *d ^= *b;
+        *b ^= *c;
+        *a ^= *d;
+        *c ^= shifted;
+        *d = d.rotate_left(45);
+        result
+    }
+
+    /// A number from 0 up to but not including 1, in steps of 2⁻⁵³.
+    #[inline]
+    pub fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
+    }
+
+    /// A number below `bound`, each as likely as the others; 0 for a bound of 0.
+    #[inline]
+    pub fn below(&mut self, bound: u64) -> u64 {
+        // Lemire, Fast Random Integer Generation in an Interval, 2019.
+        let mut product = u128::from(self.bits()) * u128::from(bound);
+        if (product as u64) < bound {
+            let unfair = bound.wrapping_neg() % bound;
+            while (product as u64) < unfair {
+                product = u128::from(self.bits()) * u128::from(bound);
+            }
+        }
+        (product >> 64) as u64
+    }
+
+    /// True with this probability.
+    #[inline]
+    pub fn chance(&mut self, probability: f64) -> bool {
+        self.unit() < probability
+    }
+
+    /// Puts the items in random order.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last as u64 + 1) as usize);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_never_change() {
+        // Vigna's reference programs give these: SplitMix64 from 1,234,567, then xoshiro256++ from
+        // 1, 2, 3, 4.
+        let mut state = 1_234_567;
+        assert_eq!(split_mix(&mut state), 6_457_827_717_110_365_317);
+        let mut draws = Draws { state: [1, 2, 3, 4] };
+        let numbers: [u64; 4] = core::array::from_fn(|_| draws.bits());
+        assert_eq!(numbers, [41_943_041, 58_720_359, 3_588_806_011_781_223, 3_591_011_842_654_386]);
+    }
+
+    #[test]
+    fn numbers_below_a_bound_are_fair() {
+        let mut draws = Draws::new(7);
+        let mut counts = [0_u32; 6];
+        for _ in 0..60_000 {
+            counts[draws.below(6) as usize] += 1;
+        }
+        assert!(counts.iter().all(|count| count.abs_diff(10_000) < 400), "{counts:?}");
+        assert_eq!(draws.below(0), 0);
     }
 }

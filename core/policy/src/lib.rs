@@ -79,7 +79,7 @@ mod spec;
 
 pub use clock::{Clock, ClockSet, Gclock, GclockParameters};
 pub use demand::Demand;
-pub use draws::split_mix;
+pub use draws::{Draws, split_mix};
 pub use fifo::Fifo;
 pub use lfu::{Lfu, LfuAged, LfuAgedParameters, LfuPerfect, Mfu};
 pub use links::{Bag, Forgotten, Handle, Iter, Links, List, NONE, Ring};

@@ -58,7 +58,7 @@ impl Policy for Random {
         if len == 0 {
             return None;
         }
-        let drawn = self.draws.below(len);
+        let drawn = self.draws.below(len.into()) as u32;
         let mut places = (drawn..len).chain(0..drawn);
         let victim = places.find_map(|place| self.bag.at(place).filter(|handle| !pinned(*handle)))?;
         self.bag.remove(links, victim);

@@ -149,7 +149,7 @@ impl Sample {
         }
         for _ in 0..ROUNDS {
             for _ in 0..self.samples {
-                let place = self.draws.below(len);
+                let place = self.draws.below(len.into()) as u32;
                 let Some(handle) = self.bag.at(place) else { continue };
                 if links.mark(handle) != POOLED && !pinned(handle) {
                     self.offer(links, idle(handle), handle);
@@ -329,7 +329,8 @@ impl Policy for RedisLfu {
         let count = self.counters[handle as usize].at(self.period);
         let base = u32::from(count.saturating_sub(COUNT_INITIAL));
         // With probability 1 / (base x factor + 1).
-        let raise = count < u8::MAX && self.sample.draws.below(base * self.parameters.factor + 1) == 0;
+        let raise =
+            count < u8::MAX && self.sample.draws.below((base * self.parameters.factor + 1).into()) == 0;
         self.counters[handle as usize] = Counter { period: self.period, count: count + u8::from(raise) };
     }
 

@@ -130,16 +130,16 @@ impl Sketch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Draws;
 
     /// R2 against plain counts, until the sketch ages.
     #[test]
     fn never_below_the_truth() {
         let mut sketch = Sketch::new(64, u64::MAX);
         let mut truth = vec![0u8; 500];
-        let mut state = 1u64;
+        let mut draws = Draws::new(1);
         for _ in 0..3000 {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            let handle = (state >> 40) as u32 % 500 * ((state >> 33) as u32 % 2);
+            let handle = (draws.below(500) * draws.below(2)) as u32;
             sketch.increment(handle);
             truth[handle as usize] = truth[handle as usize].saturating_add(1);
         }

@@ -4,7 +4,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use pantler_policy::{Handle, Links, Offline, Online, Policy, Spec, Visitor, min};
+use pantler_policy::{Draws, Handle, Links, Offline, Online, Policy, Spec, Visitor, min};
 
 /// Counts the allocations of each thread.
 struct Counting;
@@ -81,11 +81,8 @@ fn misses(spec: Spec, trace: &[Handle], frames: u32) -> u64 {
 
 /// Uniform, skewed, looping, and in phases.
 fn traces() -> Vec<Vec<Handle>> {
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    let mut below = move |bound: u32| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((u64::from((state >> 32) as u32) * u64::from(bound)) >> 32) as u32
-    };
+    let mut draws = Draws::new(1);
+    let mut below = |bound: u64| draws.below(bound) as u32;
     let mut traces = vec![
         (0..3000).map(|_| below(60)).collect(),
         (0..3000).map(|_| below(60).min(below(60)).min(below(60)).min(below(60))).collect(),

@@ -13,7 +13,7 @@ use std::time::Duration;
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pantler_steward::{Access, Block, FileId, Options, OwnerId, PolicyName, Steward};
-use pantler_trace::generate::{Random, Zipf};
+use pantler_trace::generate::{Draws, Zipf};
 use rustix::time::{ClockId, clock_gettime};
 
 #[path = "../../../benches/environment.rs"]
@@ -66,13 +66,13 @@ fn cyclic(blocks: u64) -> Vec<Block> {
 }
 
 fn uniform(blocks: u64) -> Vec<Block> {
-    let mut random = Random::new(1);
+    let mut random = Draws::new(1);
     (0..REFERENCES).map(|_| block(random.below(blocks))).collect()
 }
 
 /// Popular blocks lie anywhere in the files, as they do on disks. `blocks` is a power of two.
 fn zipf(blocks: u64) -> Vec<Block> {
-    let (law, mut random) = (Zipf::new(blocks, 1.0), Random::new(2));
+    let (law, mut random) = (Zipf::new(blocks, 1.0), Draws::new(2));
     let scatter = |rank: u64| rank.wrapping_mul(0x9e37_79b9_7f4a_7c15) & (blocks - 1);
     (0..REFERENCES).map(|_| block(scatter(law.draw(&mut random)))).collect()
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use pantler_policy::{Demand, Handle, Online, PolicyName, Spec, Visitor};
 use pantler_steward::{Access, Action, Allocation, Block, FileId, Options, OwnerId, Steward};
-use pantler_trace::generate::Random;
+use pantler_trace::generate::Draws;
 
 fn seed() -> u64 {
     std::env::var("PANTLER_TEST_SEED").map_or(0x9e37_79b9, |text| text.parse().expect("a number"))
@@ -15,7 +15,7 @@ fn seed() -> u64 {
 
 /// Loops, hot blocks and strangers, in phases.
 fn trace(length: usize) -> Vec<u64> {
-    let mut random = Random::new(seed());
+    let mut random = Draws::new(seed());
     let reference = |at: usize| match (at / 500) % 3 {
         0 => at as u64 % 90,
         1 => random.below(40) * random.below(40) / 10,
@@ -86,7 +86,7 @@ fn alone_each_policy_is_the_one_of_the_simulator() {
 #[test]
 fn policies_that_remember_little_stay_exact_when_handles_run_out() {
     const FRAMES: u32 = 300;
-    let mut random = Random::new(seed());
+    let mut random = Draws::new(seed());
     // The square prefers low numbers, and there are far more blocks than handles.
     let trace: Vec<u64> = (0..40_000).map(|_| random.below(120) * random.below(120)).collect();
     let mut other = Vec::new();
@@ -115,7 +115,7 @@ const REMEMBER_MORE: [&str; 4] = ["lfu-perfect", "lirs", "lru-k", "mglru"];
 #[test]
 fn under_random_operations_every_policy_stays_in_order() {
     for name in PolicyName::ALL {
-        let mut random = Random::new(seed());
+        let mut random = Draws::new(seed());
         let options = Options {
             common_policy: name.into(),
             allocation: Allocation::ALL[random.below(5) as usize],

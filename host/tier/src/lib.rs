@@ -23,7 +23,7 @@ mod secret_file;
 mod spec;
 mod ssd;
 mod tier;
-#[cfg(feature = "network")]
+#[cfg(feature = "wire")]
 pub mod wire;
 
 #[cfg(feature = "network")]

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use pantler_policy::Draws;
 use pantler_tier::{
     ENVELOPE_BYTES_MAX, Given, Key, Put, Retrieve, Seal, Secret, SsdTier, Stem, Tier, TierError, Wanted,
 };
@@ -137,14 +138,13 @@ fn what_is_damaged_is_missing_and_nothing_else() {
     drop(tier);
     let path = file_in(folder.path());
     let whole = fs::read(&path).unwrap();
-    let mut state = 1_u64;
+    let mut draws = Draws::new(1);
     for _ in 0..200 {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         // Behind the first page: what is there says how the rest is read, and is tried below.
-        let at = 4096 + (state >> 20) as usize % (whole.len() - 4096);
-        let length = ((state >> 8) as usize % 9000).min(whole.len() - at);
+        let at = 4096 + draws.below(whole.len() as u64 - 4096) as usize;
+        let length = (draws.below(9000) as usize).min(whole.len() - at);
         let mut damaged = whole.clone();
-        damaged[at..at + length].fill((state >> 50) as u8);
+        damaged[at..at + length].fill(draws.bits() as u8);
         fs::write(&path, &damaged).unwrap();
         let tier = open(folder.path(), 40);
         // `ask` compares the bytes.

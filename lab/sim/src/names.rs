@@ -264,14 +264,14 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pantler_trace::generate::Random;
+    use pantler_trace::generate::Draws;
     use std::collections::HashMap;
 
     /// Ids that come, are looked for and leave, beside a map of the standard library.
     #[test]
     fn names_are_those_of_a_map() {
         for seed in 0..50_u64 {
-            let mut random = Random::new(seed);
+            let mut random = Draws::new(seed);
             let mut draw = |below: u32| random.below(below.into()) as u32;
             let ids = [20, 200, 4_000_000_000][seed as usize % 3];
             let mut names = Names::new(16);

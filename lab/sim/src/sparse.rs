@@ -156,7 +156,7 @@ impl<P: Online> Demand for Sparse<P> {
 mod tests {
     use super::*;
     use pantler_policy::{Offline, Spec, Visitor};
-    use pantler_trace::generate::Random;
+    use pantler_trace::generate::Draws;
 
     /// Misses of both kinds of cache over the same ids, batch by batch.
     struct Both<'a> {
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn every_policy_decides_as_with_a_handle_for_every_id() {
-        let mut random = Random::new(1);
+        let mut random = Draws::new(1);
         let mut draw = |below: u32| random.below(below.into()) as u32;
         let uniform: Vec<u32> = (0..30_000).map(|_| draw(4_000)).collect();
         let skewed: Vec<u32> = (0..30_000)

@@ -5,7 +5,7 @@ use pantler_sim::{Job, Json, Loaded, Record, Sharing, WarmUp, Watch, What, share
 use pantler_steward::{
     Access, Allocation, Block, Counters, FileId, Options, OwnerId, PolicyName, Revocation, Steward,
 };
-use pantler_trace::generate::Random;
+use pantler_trace::generate::Draws;
 use pantler_trace::{Prepared, PreparedBuilder, Unit};
 use proptest::prelude::*;
 use std::num::NonZeroUsize;
@@ -16,7 +16,7 @@ fn misses(trace: &Prepared, policy: &str, frames: u32) -> u64 {
 
 /// Numbers without a pattern, the same each time.
 fn draws(seed: u64) -> impl Iterator<Item = u64> {
-    let mut random = Random::new(seed);
+    let mut random = Draws::new(seed);
     std::iter::from_fn(move || Some(random.bits() >> 11))
 }
 

@@ -8,7 +8,7 @@ use pantler_pagecache::{Answer, Bounds, Decision, Options, Rule, Span};
 use pantler_policy::PolicyName;
 use pantler_sim::pagecache::{FaithfulHands, Hands, Kernel, Machine, Program};
 use pantler_steward::OwnerId;
-use pantler_trace::generate::Random;
+use pantler_trace::generate::Draws;
 
 const SEEDS: u64 = 1000;
 const STEPS: u32 = 300;
@@ -58,7 +58,7 @@ struct Scan {
 
 /// A run that is steered, the same run by the kernel alone, and what happens to both.
 struct World<H> {
-    random: Random,
+    random: Draws,
     machine: Machine<H>,
     /// The kernel alone, and one that evicts by LRU.
     alone: [Kernel; 2],
@@ -68,7 +68,7 @@ struct World<H> {
     scans: Vec<Scan>,
     has_hints: bool,
     /// What is drawn for the other memory of a group with a limit, if everything counts.
-    others: Option<Random>,
+    others: Option<Draws>,
     anonymous: u64,
     is_plain: bool,
 }
@@ -76,7 +76,7 @@ struct World<H> {
 impl<H: Hands> World<H> {
     /// A limit of the group, which the whole budget would fill, or none.
     fn new(seed: u64, hands: H, is_limited: bool) -> World<H> {
-        let mut random = Random::new(seed);
+        let mut random = Draws::new(seed);
         let budget = (256 + random.below(768)) * if is_limited { 8 } else { 1 };
         let mru = random.below(3) == 0;
         let options = Options {
@@ -107,7 +107,7 @@ impl<H: Hands> World<H> {
                 alone.add_file(blocks);
             });
         }
-        let scan = |random: &mut Random| Scan {
+        let scan = |random: &mut Draws| Scan {
             file: random.below(files) as u32,
             next: 0,
             step: 1 + random.below(16),
@@ -121,7 +121,7 @@ impl<H: Hands> World<H> {
         let has_hints = mru;
         // Without a hint the kernel reclaims for the limit, as it does alone.
         let is_plain = is_limited && has_hints && !seed.is_multiple_of(2);
-        let others = is_limited.then(|| Random::new(!seed));
+        let others = is_limited.then(|| Draws::new(!seed));
         World {
             random,
             machine,

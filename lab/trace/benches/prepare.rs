@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use pantler_trace::generate::{Random, Zipf};
+use pantler_trace::generate::{Draws, Zipf};
 use pantler_trace::{Options, Prepared, ReadOptions, Reader, prepare};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -52,7 +52,7 @@ fn cpu() -> Duration {
 }
 
 fn write(path: &Path, requests: u64) -> Result<()> {
-    let (law, mut random) = (Zipf::new(1_000_000, 1.0), Random::new(1));
+    let (law, mut random) = (Zipf::new(1_000_000, 1.0), Draws::new(1));
     let mut file = std::io::BufWriter::with_capacity(1 << 20, std::fs::File::create(path)?);
     for at in 0..requests {
         let sparse = law.draw(&mut random).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -21,15 +21,16 @@
 
 mod mix;
 mod parameters;
-mod random;
+mod permutation;
 mod reference;
 mod specification;
 mod stack_distance;
 mod two_pool;
 mod zipf;
 
+pub use pantler_policy::Draws;
 pub use parameters::GENERATORS;
-pub use random::{Permutation, Random};
+pub use permutation::Permutation;
 pub use reference::Reference;
 pub use specification::{Generator, Specification};
 pub use stack_distance::StackDistance;

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use mutated::mutated;
-use pantler_trace::generate::Random;
+use pantler_trace::generate::Draws;
 use targets::Target;
 
 /// Inputs of one seed.
@@ -26,7 +26,7 @@ const SEEDS_MIN: u64 = 3;
 /// Feeds mutations of the samples, drawn from a seed. The input of a panic is printed.
 fn smoke(target: Target, seed: u64) {
     let samples = samples::of(target);
-    let mut random = Random::new(seed);
+    let mut random = Draws::new(seed);
     for _ in 0..INPUTS {
         let input = mutated(&samples, &samples::PIECES, &mut random);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| target.run(&input))) {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use common::{Served, say};
 use mutated::mutated;
-use pantler_trace::generate::Random;
+use pantler_trace::generate::Draws;
 
 /// Inputs, however little time there is.
 const INPUTS_MIN: u64 = 1000;
@@ -46,7 +46,7 @@ fn feed(name: &str, samples: &[Vec<u8>], mut run: impl FnMut(&[u8])) {
         Ok(text) => text.parse::<f64>().expect("PANTLER_FUZZ_SECONDS is a number") / 18.0 / 3.0,
         Err(_) => 0.0,
     };
-    let (started, mut random, mut inputs) = (Instant::now(), Random::new(1), 0_u64);
+    let (started, mut random, mut inputs) = (Instant::now(), Draws::new(1), 0_u64);
     while inputs < INPUTS_MIN || started.elapsed() < Duration::from_secs_f64(share.min(SECONDS_MAX)) {
         inputs += 1;
         let input = mutated(samples, &PIECES, &mut random);

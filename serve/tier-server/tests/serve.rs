@@ -10,6 +10,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Served, ask, client, connect, eventually, give, hear, key, put, read_until, say};
+use pantler_policy::Draws;
 use pantler_tier::{News, Put, Retrieve, Tier, TierError, Wanted};
 
 #[test]
@@ -66,15 +67,10 @@ fn hostile_peers_are_hung_up_on_and_others_served() {
         assert!(answer.is_empty() || answer.starts_with(b"-ERR Protocol error"), "{answer:?}");
         say(&good, b"PING\r\n", "+PONG\r\n");
     }
-    let mut state = 1_u64;
+    let mut draws = Draws::new(1);
     for _ in 0..200 {
         let mut stream = served.connect();
-        let bytes: Vec<u8> = (0..100)
-            .map(|_| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                b"*$\r\n0123GETSPANTLER. "[(state >> 33) as usize % 20]
-            })
-            .collect();
+        let bytes: Vec<u8> = (0..100).map(|_| b"*$\r\n0123GETSPANTLER. "[draws.below(20) as usize]).collect();
         let _ = stream.write_all(&bytes);
     }
     say(&good, b"PING\r\n", "+PONG\r\n");

@@ -4,16 +4,16 @@ use super::*;
 
 /// Skewed: a few blocks often, many seldom; and a loop now and then.
 pub fn references(count: usize, blocks: u64, seed: u64) -> Vec<u64> {
-    let mut state = seed;
+    let mut draws = Draws::new(seed);
     let mut at = 0;
     (0..count)
-        .map(|_| match random(&mut state) % 3 {
+        .map(|_| match draws.below(3) {
             0 => {
                 at = (at + 1) % blocks;
                 at
             }
-            1 => random(&mut state) % blocks,
-            _ => random(&mut state) % (blocks / 8),
+            1 => draws.below(blocks),
+            _ => draws.below(blocks / 8),
         })
         .collect()
 }
@@ -74,13 +74,13 @@ impl Tallied {
 
 /// Some read again at once, or soon.
 fn with_repetitions(references: impl IntoIterator<Item = (Client, u64)>, seed: u64) -> Vec<(Client, u64)> {
-    let mut state = seed;
+    let mut draws = Draws::new(seed);
     let mut all: Vec<(Client, u64)> = Vec::new();
     for reference in references {
         all.push(reference);
-        while random(&mut state).is_multiple_of(3) {
-            let back = 1 + random(&mut state) as usize % 24;
-            let again = if random(&mut state).is_multiple_of(2) { 1 } else { back };
+        while draws.below(3) == 0 {
+            let back = 1 + draws.below(24) as usize;
+            let again = if draws.below(2) == 0 { 1 } else { back };
             all.push(all[all.len() - again.min(all.len())]);
         }
     }
@@ -172,9 +172,9 @@ fn several_clients_on_one_tier_do_as_in_the_simulator() {
                 .collect();
             caches.iter().for_each(|cached| cached.share(1, 1));
             let origin = Origin::new();
-            let mut state = seed;
+            let mut draws = Draws::new(seed);
             let mixed = references(3000, blocks, seed + 100).into_iter().map(|block| {
-                let client = random(&mut state) % CLIENTS as u64;
+                let client = draws.below(CLIENTS as u64);
                 // Half of the blocks are of one client each.
                 (Client(client as u16), if block % 2 == 0 { block } else { block + 1000 * client })
             });

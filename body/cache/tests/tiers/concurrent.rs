@@ -66,14 +66,14 @@ fn loops(readers: u64, tier: Arc<dyn Tier>) -> Cost {
 
 /// Demotions of the same loops in the simulator, readers of a round in the same order each time or
 /// in one drawn from a seed. A machine does something between: what is busy keeps the order.
-fn simulated(readers: u64, far: u32, draws: bool) -> f64 {
+fn simulated(readers: u64, far: u32, shuffled: bool) -> f64 {
     let mut ulc = UlcAlone::with_passing(Sizes::new(&[NEAR, far]).unwrap(), Passing::Share);
-    let (mut steps, mut state, mut demoted) = (Vec::new(), 7, 0);
+    let (mut steps, mut draws, mut demoted) = (Vec::new(), Draws::new(7), 0);
     for pass in 0..FILLING + COUNTED {
         for index in (0..LOOP / readers).step_by(REQUEST as usize) {
             let mut order: Vec<u64> = (0..readers).collect();
-            if draws {
-                (1..readers).for_each(|at| order.swap(at as usize, (random(&mut state) % (at + 1)) as usize));
+            if shuffled {
+                draws.shuffle(&mut order);
             }
             for (reader, block) in order.iter().flat_map(|reader| (0..REQUEST).map(move |at| (reader, at))) {
                 let block = reader * LOOP / readers + index + block;

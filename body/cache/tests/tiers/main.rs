@@ -21,6 +21,7 @@ use cached::Cached;
 use origin::{Origin, content};
 use pantler_cache::{Cache, Options, Request};
 use pantler_origin::Source;
+use pantler_policy::Draws;
 use pantler_sim::tiers::{Protocol, UlcAlone, UlcClients};
 use pantler_steward::placement::{Client, Order, Passing, Sizes, Step, Tier as Distance};
 use pantler_steward::{FileId, OwnerId};
@@ -37,11 +38,6 @@ fn ssd(folder: &Path, blocks: u64) -> Arc<SsdTier> {
     let tier = SsdTier::open(folder, bytes, BLOCK, Seal::Checksum).unwrap();
     assert!(u64::from(tier.frames(BLOCK)).abs_diff(blocks) <= 1);
     Arc::new(tier)
-}
-
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    *state >> 33
 }
 
 #[test]
@@ -115,11 +111,11 @@ fn a_file_that_changes_is_never_answered_with_what_it_was() {
     let caches: Vec<Cached> =
         (0..2).map(|client| Cached::new(8, vec![shared.client(&format!("client-{client}"))])).collect();
     let origin = Origin::new();
-    let mut state = 7;
+    let mut draws = Draws::new(7);
     let mut version = 1;
     caches.iter().for_each(|cached| cached.share(version, version));
     for _ in 0..4000 {
-        if random(&mut state).is_multiple_of(50) {
+        if draws.below(50) == 0 {
             // Both look at the same moment.
             version += 1;
             origin.version.store(version, Ordering::SeqCst);
@@ -128,9 +124,9 @@ fn a_file_that_changes_is_never_answered_with_what_it_was() {
                 cached.share(version, version);
             }
         }
-        let (client, index) = (random(&mut state) as usize % 2, random(&mut state) % 40);
+        let (client, index) = (draws.below(2) as usize, draws.below(40));
         assert_eq!(caches[client].read_now(&origin, version, index), content(version, index));
-        if random(&mut state).is_multiple_of(8) {
+        if draws.below(8) == 0 {
             // On a busy machine nothing would come to the tier before it is another version.
             assert!(caches[client].cache.drain_tiers(PATIENCE));
         }

@@ -13,11 +13,10 @@ const FRAMES: u32 = 30;
 type Counts = [[u64; 4]; OWNERS as usize];
 
 /// A hint, drawn from a seed, for whichever steward.
-fn hint(state: &mut u64) -> impl Fn(&mut Steward) + use<> {
-    let owner = OwnerId(1 + random(state) % OWNERS);
-    let (kind, file, priority) =
-        (random(state) % 3, FileId(random(state) % FILES), random(state) as i32 % 3 - 1);
-    let policy = [PolicyName::Mru, PolicyName::Lru, PolicyName::Fifo][random(state) as usize % 3];
+fn hint(draws: &mut Draws) -> impl Fn(&mut Steward) + use<> {
+    let owner = OwnerId(1 + draws.below(OWNERS));
+    let (kind, file, priority) = (draws.below(3), FileId(draws.below(FILES)), draws.below(3) as i32 - 1);
+    let policy = [PolicyName::Mru, PolicyName::Lru, PolicyName::Fifo][draws.below(3) as usize];
     move |steward| match kind {
         0 => steward.set_policy(owner, priority, policy).unwrap(),
         _ => steward.set_priority(owner, file, priority).unwrap(),
@@ -25,17 +24,17 @@ fn hint(state: &mut u64) -> impl Fn(&mut Steward) + use<> {
 }
 
 /// Loops and favourites of each owner, over files that they share in part.
-fn reference(state: &mut u64, at: &mut [u64], blocks: u64) -> (OwnerId, Block) {
-    let owner = random(state) % OWNERS;
-    let file = if random(state).is_multiple_of(4) { 0 } else { 1 + owner % (FILES - 1) };
-    let index = match random(state) % 3 {
+fn reference(draws: &mut Draws, at: &mut [u64], blocks: u64) -> (OwnerId, Block) {
+    let owner = draws.below(OWNERS);
+    let file = if draws.below(4) == 0 { 0 } else { 1 + owner % (FILES - 1) };
+    let index = match draws.below(3) {
         0 => {
             let next = &mut at[owner as usize];
             *next = (*next + 1) % blocks;
             *next
         }
-        1 => random(state) % blocks,
-        _ => random(state) % (blocks / 8),
+        1 => draws.below(blocks),
+        _ => draws.below(blocks / 8),
     };
     (OwnerId(1 + owner), Block::new(FileId(file), index))
 }
@@ -70,15 +69,15 @@ fn compare(seed: u64, blocks: u64, passing: Option<u32>) {
         [hits, stats[0].hits, stats[1].hits, origin.reads.load(Ordering::SeqCst)]
     };
     let (mut found, mut expected): (Counts, Counts) = Default::default();
-    let (mut state, mut at, mut done) = (seed, [0; OWNERS as usize], Vec::new());
+    let (mut draws, mut at, mut done) = (Draws::new(seed), [0; OWNERS as usize], Vec::new());
     let mut before = counters();
     for number in 0..1500 {
-        if random(&mut state).is_multiple_of(60) {
-            let hint = hint(&mut state);
+        if draws.below(60) == 0 {
+            let hint = hint(&mut draws);
             cached.cache.with_steward(&hint);
             mounted.advise(&hint, &mut done);
         }
-        let (owner, block) = reference(&mut state, &mut at, blocks);
+        let (owner, block) = reference(&mut draws, &mut at, blocks);
         let served = mounted.reference(owner, block, &mut done);
         expected[owner.0 as usize - 1][served.index()] += 1;
 

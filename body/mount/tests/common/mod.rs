@@ -10,6 +10,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use pantler_mount::{Lookahead, Mount, MountOptions, Mounted};
+use pantler_policy::Draws;
 pub use pantler_rig::eventually;
 
 /// A user without privileges.
@@ -171,11 +172,10 @@ pub fn refused(output: &Output) -> String {
 
 /// Bytes that differ from place to place.
 pub fn pattern(length: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(2) + 1;
+    let mut draws = Draws::new(seed);
     let mut bytes = Vec::with_capacity(length + 8);
     while bytes.len() < length {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        bytes.extend((state >> 16).to_le_bytes());
+        bytes.extend(draws.bits().to_le_bytes());
     }
     bytes.truncate(length);
     bytes

@@ -77,11 +77,11 @@ impl Duel {
             return;
         }
         if lru_hit == self.follows_lru {
-            self.lead = self.lead.saturating_sub(1);
+            self.lead = self.lead.saturating_sub(3);
             return;
         }
-        self.lead += 1;
-        if self.lead > (self.frames as f64 * self.share) as usize {
+        self.lead += 2;
+        if self.lead > 2 * (self.frames as f64 * self.share) as usize {
             self.lead = 0;
             self.follows_lru = !self.follows_lru;
             let extra = self.resident.iter().copied().filter(|&handle| !self.is_followed(handle));
@@ -164,7 +164,7 @@ impl Twin for Duel {
 
     fn resize(&mut self, frames: u32) {
         self.frames = frames as usize;
-        self.lead = self.lead.min((f64::from(frames) * self.share) as usize);
+        self.lead = self.lead.min(2 * (f64::from(frames) * self.share) as usize);
     }
 
     fn residents(&self) -> Vec<Handle> {

@@ -10,7 +10,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use pantler_policy::{Handle, Links, Policy, Replacement, Spec};
+use pantler_policy::{Draws, Handle, Links, Policy, Replacement, Spec};
 
 /// Random runs per policy.
 const RUNS: u64 = 300;
@@ -72,25 +72,26 @@ fn exhaust(spec: Spec, frames: u32, twin: Make, trace: &mut Vec<Handle>, left: u
 
 fn random_run(spec: Spec, twin: Make, seed: u64) {
     guard(&format!("{spec}: PANTLER_TEST_SEED={seed}"), || {
-        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        let handles = 2 + random.below(24);
-        let frames = 1 + random.below(12);
+        let mut draws = Draws::new(seed);
+        let mut below = |bound: u32| draws.below(bound.into()) as u32;
+        let handles = 2 + below(24);
+        let frames = 1 + below(12);
         let mut pair = Pair::new(spec, frames, handles, twin(frames));
         for _ in 0..VERBS {
             // Low numbers are referenced more often.
-            let handle = random.below(handles).min(random.below(handles));
-            let pins = match random.below(4) {
-                0 => random.next() & random.next(),
+            let handle = below(handles).min(below(handles));
+            let pins = match below(4) {
+                0 => u64::from(below(1 << 24) & below(1 << 24)),
                 _ => 0,
             };
             let pinned = |handle: Handle| pins >> handle & 1 == 1;
-            match random.below(100) {
+            match below(100) {
                 0..80 => pair.reference(handle, &pinned),
                 80..84 => pair.bring(handle, &pinned),
                 84..88 => drop(pair.evict(&pinned)),
                 88..89 => drop(pair.evict(&|_| true)),
                 89..96 => pair.remove(handle),
-                _ => pair.resize(1 + random.below(12), &pinned),
+                _ => pair.resize(1 + below(12), &pinned),
             }
         }
     });
@@ -215,21 +216,5 @@ impl Pair {
         forgotten.sort_unstable();
         assert_eq!(forgotten, gone, "forgotten");
         result
-    }
-}
-
-/// xorshift64*.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    pub fn below(&mut self, bound: u32) -> u32 {
-        (((self.next() >> 32) * u64::from(bound)) >> 32) as u32
     }
 }

@@ -1,17 +1,17 @@
 //! Random replacement, with the same generator.
 
-use pantler_policy::Handle;
+use pantler_policy::{Draws, Handle};
 
-use crate::harness::{Random, Twin, check};
+use crate::harness::{Twin, check};
 
 struct Bag {
     bag: Vec<Handle>,
-    random: Random,
+    draws: Draws,
 }
 
 impl Bag {
     fn new(seed: u64) -> Self {
-        Bag { bag: Vec::new(), random: Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).max(1)) }
+        Bag { bag: Vec::new(), draws: Draws::new(seed) }
     }
 }
 
@@ -26,7 +26,7 @@ impl Twin for Bag {
         if self.bag.is_empty() {
             return None;
         }
-        let drawn = self.random.below(self.bag.len() as u32) as usize;
+        let drawn = self.draws.below(self.bag.len() as u64) as usize;
         let places = (0..self.bag.len()).map(|step| (drawn + step) % self.bag.len());
         let at = places.into_iter().find(|at| !pinned(self.bag[*at]))?;
         Some(self.bag.swap_remove(at))

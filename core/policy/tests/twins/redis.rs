@@ -1,9 +1,9 @@
 //! Redis's sampled policies: a vector of keys, a vector that is sorted for a pool, and true ages in
 //! place of clocks.
 
-use pantler_policy::Handle;
+use pantler_policy::{Draws, Handle};
 
-use crate::harness::{Random, Twin, check};
+use crate::harness::{Twin, check};
 
 enum Idle {
     /// References in a tick.
@@ -28,7 +28,7 @@ struct Redis {
     samples: u32,
     pool_max: usize,
     frames: u32,
-    random: Random,
+    draws: Draws,
     keys: Vec<Key>,
     /// The least idle first.
     pool: Vec<(u64, Handle)>,
@@ -45,7 +45,7 @@ impl Redis {
             samples,
             pool_max,
             frames,
-            random: Random(0x9e37_79b9_7f4a_7c15),
+            draws: Draws::new(1),
             keys: Vec::new(),
             pool: Vec::new(),
             references: 0,
@@ -95,7 +95,8 @@ impl Twin for Redis {
         let at = self.keys.iter().position(|key| key.handle == handle).expect("resident");
         let mut counter = self.decayed(&self.keys[at]);
         if let Idle::Lfu { factor, .. } = self.idle {
-            let lucky = counter < 255 && self.random.below(counter.saturating_sub(5) * factor + 1) == 0;
+            let lucky =
+                counter < 255 && self.draws.below((counter.saturating_sub(5) * factor + 1).into()) == 0;
             counter += u32::from(lucky);
         }
         self.keys[at] = Key { handle, time: self.time(), counter };
@@ -112,7 +113,7 @@ impl Twin for Redis {
         }
         for _ in 0..16 {
             for _ in 0..self.samples {
-                let key = &self.keys[self.random.below(self.keys.len() as u32) as usize];
+                let key = &self.keys[self.draws.below(self.keys.len() as u64) as usize];
                 let (handle, idle) = (key.handle, self.idleness(key));
                 if !self.is_pooled(handle) && !pinned(handle) {
                     // Before those that are as idle, when sorted by idleness alone.

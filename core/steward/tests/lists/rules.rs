@@ -5,6 +5,7 @@
 
 use std::iter;
 
+use pantler_policy::Draws;
 use pantler_steward::lists::{Chunk, Prefetching};
 use pantler_steward::{
     Access, Action, Block, FileId, HintError, Limits, Lookahead, Notice, Options, OwnerId, Steward, Why,
@@ -316,11 +317,8 @@ fn a_full_cache_changes_nothing_and_a_retry_is_the_same_reference() {
         let mut steward =
             Steward::new(Options { lookahead, ..Options::new(6) }).expect("options are in range");
         steward.give_list(A, &[chunk(0, 11), chunk(4, 9)]).expect("a good list");
-        let mut number = 7u64;
-        let mut random = |bound: usize| {
-            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (number >> 33) as usize % bound
-        };
+        let mut draws = Draws::new(7);
+        let mut random = |bound: u64| draws.below(bound) as usize;
         let mut coming: Vec<Block> = Vec::new();
         for time in 0..150 {
             let (owner, wanted) = (OwnerId(1 + random(2) as u64), block(random(14) as u64));
@@ -332,7 +330,7 @@ fn a_full_cache_changes_nothing_and_a_retry_is_the_same_reference() {
                 assert!(format!("{steward:?}") == format!("{before:?}"), "{lookahead}: {wanted} at {time}");
                 let mut at_once = before;
                 while access == Access::Full {
-                    let arrived = coming.remove(random(coming.len()));
+                    let arrived = coming.remove(random(coming.len() as u64));
                     steward.fetched(arrived);
                     at_once.fetched(arrived);
                     access = steward.access(owner, wanted);
@@ -341,7 +339,7 @@ fn a_full_cache_changes_nothing_and_a_retry_is_the_same_reference() {
                 assert!(format!("{steward:?}") == format!("{at_once:?}"), "{lookahead}: {wanted} at {time}");
             }
             if random(3) == 0 && !coming.is_empty() {
-                steward.fetched(coming.remove(random(coming.len())));
+                steward.fetched(coming.remove(random(coming.len() as u64)));
             }
             for action in actions(&mut steward) {
                 match action {

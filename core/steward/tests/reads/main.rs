@@ -8,7 +8,8 @@
 //! Linux by the model in `pantler_policy::Linux`, in pages of 4 KiB and without readahead, which
 //! only reads more. With defaults or a right hint a cell may read 1.02 times what the best of these
 //! reads; with a wrong hint, 1.02 times what is read without a cache. What the ideal reads (MIN
-//! over pages) stands beside it.
+//! over pages) stands beside it. Where a pattern is drawn, its figures are means over [`SEEDS`]:
+//! the same order of eviction reads up to 2 % more or less in pages of another size.
 //!
 //! `PANTLER_READS_POLICY` names another policy than `duel`, for the table in
 //! docs/decisions/0087-a-duel-by-default.md.
@@ -35,6 +36,8 @@ const PAGE: u64 = 4 << 10;
 const WINDOW: u32 = 8;
 /// What may be read, by what the best of the others reads.
 const MORE: f64 = 1.02;
+/// What patterns are drawn from.
+const SEEDS: [u64; 2] = [3, 4];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Hint {
@@ -155,9 +158,14 @@ fn nothing_reads_more_than_without_pantler() {
         "{:<28}{:>7}{:>7}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>8}\n",
         "reads (MB)", "owners", "hint", "Pantler", "no cache", "LRU", "kernel", "MIN", "by bar", ""
     );
-    for pattern in all() {
-        let (none, least, linux, min) =
-            (uncached(&pattern), lru(&pattern), kernel(&pattern), ideal(&pattern));
+    let drawn = SEEDS.map(all);
+    for (number, pattern) in drawn[0].iter().enumerate() {
+        let mut alike: Vec<&Pattern> = drawn.iter().map(|patterns| &patterns[number]).collect();
+        alike.dedup_by(|one, other| one.reads == other.reads);
+        let mean = |read: &dyn Fn(&Pattern) -> u64| {
+            alike.iter().map(|pattern| read(pattern)).sum::<u64>() / alike.len() as u64
+        };
+        let (none, least, linux, min) = (mean(&uncached), mean(&lru), mean(&kernel), mean(&ideal));
         let right = pattern.right;
         let wrong = if right == Some(PolicyName::Mru) { PolicyName::Lru } else { PolicyName::Mru };
         let hints = [(Hint::None, None), (Hint::Right, right), (Hint::Wrong, Some(wrong))];
@@ -167,7 +175,7 @@ fn nothing_reads_more_than_without_pantler() {
         for ((hint, policy), owners) in
             hints.flat_map(|hint| owners.iter().map(move |owners| (hint, *owners)))
         {
-            let bytes = through(&pattern, owners, policy);
+            let bytes = mean(&|pattern| through(pattern, owners, policy));
             let bar = if hint == Hint::Wrong { none } else { none.min(least).min(linux) };
             let is_met = ratio(bytes, bar) <= MORE;
             let mark = if is_met { "" } else { "MISSED" };

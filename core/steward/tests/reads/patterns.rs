@@ -1,11 +1,12 @@
 //! What programs read, in which order.
 
+use pantler_policy::Draws;
 use pantler_steward::PolicyName::{self, Lru, Mru};
 
 use crate::{BLOCK, FRAMES, PAGE};
 
 /// One request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Read {
     /// Which reader asks, from 0.
     pub reader: usize,
@@ -34,22 +35,10 @@ const EPOCHS: usize = 4;
 /// Twice what the cache holds.
 const LARGE: u64 = 2 * FRAMES as u64 * BLOCK;
 
-/// The same numbers everywhere, from nothing but a seed.
-struct Draws(u64);
-
-impl Draws {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-
-    fn shuffled(&mut self, count: u64) -> Vec<u64> {
-        let mut order: Vec<u64> = (0..count).collect();
-        for at in (1..order.len()).rev() {
-            order.swap(at, self.below(at as u64 + 1) as usize);
-        }
-        order
-    }
+fn shuffled(draws: &mut Draws, count: u64) -> Vec<u64> {
+    let mut order: Vec<u64> = (0..count).collect();
+    draws.shuffle(&mut order);
+    order
 }
 
 /// `length` bytes from `start` on, in requests of `request`.
@@ -72,12 +61,12 @@ fn dealt(stretches: Vec<Vec<Read>>, readers: usize) -> Vec<Read> {
 }
 
 /// All patterns, by one and by eight readers.
-pub fn all() -> Vec<Pattern> {
-    [1, 8].into_iter().flat_map(by).collect()
+pub fn all(seed: u64) -> Vec<Pattern> {
+    [1, 8].into_iter().flat_map(|readers| by(readers, seed)).collect()
 }
 
-fn by(readers: usize) -> Vec<Pattern> {
-    let mut draws = Draws(7);
+fn by(readers: usize, seed: u64) -> Vec<Pattern> {
+    let mut draws = Draws::new(seed);
     let mut patterns = Vec::new();
     let mut add = |name: &str, sizes: &[u64], stretches: Vec<Vec<Read>>, right: Option<PolicyName>| {
         patterns.push(Pattern {
@@ -110,13 +99,13 @@ fn by(readers: usize) -> Vec<Pattern> {
         .collect();
     add("random, four fifths hot", &[LARGE], skewed, None);
     let files = LARGE / ROW;
-    let epochs = (0..EPOCHS).flat_map(|_| draws.shuffled(files)).collect::<Vec<_>>();
+    let epochs = (0..EPOCHS).flat_map(|_| shuffled(&mut draws, files)).collect::<Vec<_>>();
     let whole = epochs.iter().map(|&file| stretch(file, 0, ROW, REQUEST)).collect();
     add("epochs of shuffled files", &vec![ROW; files as usize], whole, Some(Mru));
     let rows = epochs.iter().map(|&row| stretch(0, row * ROW, ROW, REQUEST)).collect();
     add("mapped, shuffled rows", &[LARGE], rows, Some(Mru));
     let around = (0..EPOCHS)
-        .flat_map(|_| draws.shuffled(LARGE / REQUEST))
+        .flat_map(|_| shuffled(&mut draws, LARGE / REQUEST))
         .map(|at| stretch(0, at * REQUEST, REQUEST, REQUEST))
         .collect();
     add("mapped, random faults", &[LARGE], around, Some(Mru));
@@ -128,13 +117,13 @@ fn by(readers: usize) -> Vec<Pattern> {
     };
     add("files of 12K, too many", &[3 * PAGE; 6000], small(6000).collect(), Some(Mru));
     add("files of 12K, fit", &[3 * PAGE; 2000], small(2000).collect(), Some(Mru));
-    let mut pages = Draws(3);
+    let mut pages = draws.split();
     let page = (0..8192).map(|_| stretch(0, pages.below(LARGE / PAGE) * PAGE, PAGE, PAGE)).collect();
     add("random pages", &[LARGE], page, None);
     let near = frames * 5 / 4 / ROW;
-    let epochs = (0..6).flat_map(|_| draws.shuffled(near)).map(|file| stretch(file, 0, ROW, REQUEST));
+    let epochs = (0..6).flat_map(|_| shuffled(&mut draws, near)).map(|file| stretch(file, 0, ROW, REQUEST));
     add("epochs, nearly fit", &vec![ROW; near as usize], epochs.collect(), Some(Mru));
-    let rows = (0..EPOCHS).flat_map(|_| draws.shuffled(files));
+    let rows = (0..EPOCHS).flat_map(|_| shuffled(&mut draws, files));
     let pieces = rows.map(|row| stretch(0, row * ROW, ROW, 16 << 10)).collect();
     add("shuffled rows by 16K", &[LARGE], pieces, Some(Mru));
     let held = u64::from(FRAMES) / 2;

@@ -6,7 +6,7 @@
 use pantler_policy::PolicyName;
 use pantler_steward::lists::Prefetched;
 use pantler_steward::{Block, FileId, Lookahead};
-use pantler_trace::generate::Random;
+use pantler_trace::generate::Draws;
 
 use crate::rooms::{RoomOptions, Rooms};
 
@@ -16,7 +16,7 @@ const BLOCKS: u64 = 75_514;
 /// fraction `b` of the blocks, P(block ≤ i) = (i/N)^(ln a / ln b). Blocks are numbered by rank as
 /// in the paper, or shuffled.
 fn zipf(a: f64, b: f64, shuffled: bool) -> Vec<u64> {
-    let mut numbers = Random::new(2000);
+    let mut numbers = Draws::new(2000);
     let mut names: Vec<u64> = (0..BLOCKS).collect();
     if shuffled {
         for last in (1..BLOCKS).rev() {
@@ -24,7 +24,7 @@ fn zipf(a: f64, b: f64, shuffled: bool) -> Vec<u64> {
         }
     }
     let exponent = b.ln() / a.ln();
-    let rank = |numbers: &mut Random| (numbers.unit().powf(exponent) * BLOCKS as f64) as u64;
+    let rank = |numbers: &mut Draws| (numbers.unit().powf(exponent) * BLOCKS as f64) as u64;
     (0..500_000).map(|_| names[rank(&mut numbers).min(BLOCKS - 1) as usize]).collect()
 }
 

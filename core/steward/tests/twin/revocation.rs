@@ -4,7 +4,7 @@
 use pantler_steward::{
     Allocation, Block, Counters, FileId, Options, OwnerId, PolicyName, Revocation, Steward,
 };
-use pantler_trace::generate::Random;
+use pantler_trace::generate::Draws;
 
 use crate::readn::{FRAMES, Process, readn, run};
 
@@ -57,13 +57,13 @@ fn cyclic(blocks: u64, rounds: u64) -> Vec<Block> {
 
 /// One of `index` index blocks, then one of the data blocks, at random.
 fn join(index: u64, data: u64, tuples: u64) -> Vec<Block> {
-    let mut random = Random::new(1);
+    let mut random = Draws::new(1);
     (0..tuples).flat_map(|_| [block(INDEX, random.below(index)), block(DATA, random.below(data))]).collect()
 }
 
 /// Queries that read the whole index, then some groups of 100 articles in order.
 fn glimpse(queries: u64) -> Vec<Block> {
-    let mut random = Random::new(2);
+    let mut random = Draws::new(2);
     let mut trace = Vec::new();
     for _ in 0..queries {
         trace.extend((0..250).map(|index| block(INDEX, index)));
@@ -78,7 +78,7 @@ fn glimpse(queries: u64) -> Vec<Block> {
 
 /// A scan with references to other blocks of the same file in between.
 fn noisy_scan(blocks: u64, rounds: u64, noise_percent: u64) -> Vec<Block> {
-    let mut random = Random::new(3);
+    let mut random = Draws::new(3);
     let noisy = |at: Block| match random.below(100) {
         dice if dice < noise_percent => block(DATA, random.below(blocks)),
         _ => at,
@@ -101,7 +101,7 @@ fn link() -> Vec<Block> {
 
 /// Low numbers get most references.
 fn skewed(blocks: u64, references: u64) -> Vec<Block> {
-    let mut random = Random::new(4);
+    let mut random = Draws::new(4);
     let mut next = || {
         let bound = 1 + random.below(blocks);
         block(DATA, random.below(bound))
@@ -117,7 +117,7 @@ fn small_files(files: u64, rounds: u64) -> Vec<Block> {
 
 /// Epochs: each file of 4 blocks once, in an order of its own each time.
 fn shuffled_files(files: u64, epochs: u64) -> Vec<Block> {
-    let mut random = Random::new(5);
+    let mut random = Draws::new(5);
     let mut order: Vec<u64> = (0..files).collect();
     let mut trace = Vec::new();
     for _ in 0..epochs {
@@ -164,7 +164,7 @@ enum Company {
 
 impl Company {
     fn trace(self, length: u64) -> Vec<Block> {
-        let mut random = Random::new(9);
+        let mut random = Draws::new(9);
         match self {
             Company::Nobody => Vec::new(),
             Company::Busy => (0..length).map(|_| block(0, random.below(400))).collect(),

@@ -169,7 +169,7 @@ mod tests {
         // The whole way: the longest seek, 26.5 ms.
         assert_eq!(RZ56.service_ns(0, 81_176, 0), 26_500_000 + 8_300_000);
         // Of random places the average is what the data sheet says.
-        let mut random = pantler_trace::generate::Random::new(1);
+        let mut random = pantler_trace::generate::Draws::new(1);
         let (mut head, mut sum) = (0, 0);
         for _ in 0..20_000 {
             let position = random.below(81_176);

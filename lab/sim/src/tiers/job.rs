@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 
 use pantler_steward::placement::{Client, Order, Passing, Sizes};
 use pantler_trace::Prepared;
-use pantler_trace::generate::Random;
+use pantler_trace::generate::Draws;
 
 use super::mounted;
 use super::spec::{ProtocolError, ProtocolSpec};
@@ -78,7 +78,7 @@ impl Clients {
             Self::One => None,
             Self::Owners => trace.owners().map(Cow::Borrowed),
             Self::Dealt { count, seed } => {
-                let mut random = Random::new(seed);
+                let mut random = Draws::new(seed);
                 let deal = |_: &u32| random.below(u64::from(count.get())) as u16;
                 Some(trace.requests().iter().map(deal).collect())
             }

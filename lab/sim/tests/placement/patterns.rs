@@ -1,5 +1,6 @@
 //! What the design says of known patterns.
 
+use pantler_policy::Draws;
 use pantler_sim::tiers::{ProtocolSpec, Tally, Times, drive};
 use pantler_steward::placement::{Client, Sizes, Tier, Ulc};
 
@@ -38,13 +39,8 @@ fn a_loop_stays_where_it_was_put() {
 /// Check values of docs/RULES.md, U, to 0.3 points.
 #[test]
 fn uniform_references_hit_each_tier_by_its_size() {
-    let mut seed = 1u64;
-    let references: Vec<u32> = (0..2_000_000)
-        .map(|_| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 48) as u32
-        })
-        .collect();
+    let mut draws = Draws::new(1);
+    let references: Vec<u32> = (0..2_000_000).map(|_| draws.below(1 << 16) as u32).collect();
     for (protocol, hits, demotions) in [
         ("ind-lru", [19.5, 1.7, 0.3], [0.0, 0.0]),
         ("uni-lru", [19.5, 19.6, 19.5], [80.5, 60.9]),
@@ -59,13 +55,11 @@ fn uniform_references_hit_each_tier_by_its_size() {
 /// References with distances that are drawn anew each time: LRU is best for these.
 fn stack_of_distances(blocks: usize, requests: usize) -> Vec<u32> {
     let mut stack: Vec<u32> = (0..blocks as u32).collect();
-    let mut seed = 3u64;
+    let mut draws = Draws::new(3);
     (0..requests)
         .map(|_| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             // Log-uniform: half of all distances below the square root of the blocks.
-            let uniform = (seed >> 11) as f64 / (1u64 << 53) as f64;
-            let at = ((blocks as f64).powf(uniform) as usize).min(blocks) - 1;
+            let at = ((blocks as f64).powf(draws.unit()) as usize).min(blocks) - 1;
             let block = stack.remove(blocks - 1 - at);
             stack.push(block);
             block

@@ -1,5 +1,6 @@
 //! Random traces, step by step beside the twins. `PROPTEST_CASES` sets how many.
 
+use pantler_policy::Draws;
 use pantler_sim::tiers::{Mounted, Protocol, UlcAlone, UlcClients};
 use pantler_steward::placement::{Client, Order, Passing, Sizes, Step, Tier, Ulc};
 use pantler_steward::{Block, FileId, Options, OwnerId};
@@ -303,10 +304,9 @@ proptest! {
 #[test]
 fn a_long_trace_does_what_the_rules_say() {
     let mut pair = Pair::new(&[900, 1500, 700]);
-    let mut seed = 5u64;
+    let mut draws = Draws::new(5);
     for step in 0..40_000u32 {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let random = (seed >> 33) as u32;
+        let random = draws.bits() as u32;
         let block = match step / 8_000 % 3 {
             0 => random % 5_000,
             1 => step % 3_300,

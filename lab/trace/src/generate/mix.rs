@@ -1,8 +1,8 @@
 //! Several processes at once, each with its own references: each is an owner, with a file of its
 //! own.
 
-use super::random::Random;
 use super::reference::Reference;
+use pantler_policy::Draws;
 
 /// Processes that still have references, in turns of `burst`. The next one is drawn, or with `seed`
 /// 0 simply the next.
@@ -12,7 +12,7 @@ pub fn in_turns<I: Iterator<Item = Reference>>(
     seed: u64,
 ) -> impl Iterator<Item = Reference> {
     let live = (0..).zip(processes.map(Iterator::peekable)).collect();
-    Mix { live, burst, left: burst, turn: 0, random: (seed != 0).then(|| Random::new(seed)) }.start()
+    Mix { live, burst, left: burst, turn: 0, random: (seed != 0).then(|| Draws::new(seed)) }.start()
 }
 
 struct Mix<I: Iterator<Item = Reference>> {
@@ -22,7 +22,7 @@ struct Mix<I: Iterator<Item = Reference>> {
     left: u64,
     /// Index into `live`.
     turn: usize,
-    random: Option<Random>,
+    random: Option<Draws>,
 }
 
 impl<I: Iterator<Item = Reference>> Mix<I> {

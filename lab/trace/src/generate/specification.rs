@@ -4,12 +4,13 @@ use std::str::FromStr;
 
 use super::mix;
 use super::parameters::{GENERATORS, Parameters};
-use super::random::{Permutation, Random};
+use super::permutation::Permutation;
 use super::reference::Reference;
 use super::stack_distance::StackDistance;
 use super::two_pool::TwoPool;
 use super::zipf::Zipf;
 use crate::{Block, Prepared, PreparedBuilder, TraceError, Unit, perhaps};
+use pantler_policy::Draws;
 
 /// Most references: positions in a prepared trace are `u32`, and the highest means *never*.
 const REQUESTS_MAX: u64 = u32::MAX as u64;
@@ -131,22 +132,22 @@ impl Specification {
         let most = self.requests as usize;
         match &self.generator {
             Generator::Zipf { ids, alpha, shuffled, seed } => {
-                let (law, mut random) = (Zipf::new(*ids, *alpha), Random::new(*seed));
+                let (law, mut random) = (Zipf::new(*ids, *alpha), Draws::new(*seed));
                 let order = order(*shuffled, *ids, *seed);
                 Box::new((0..most).map(move |_| plain(placed(&order, law.draw(&mut random)))))
             }
             Generator::Uniform { ids, seed } => {
-                let (ids, mut random) = (*ids, Random::new(*seed));
+                let (ids, mut random) = (*ids, Draws::new(*seed));
                 Box::new((0..most).map(move |_| plain(random.below(ids))))
             }
             Generator::Loop { ids } => Box::new((0..*ids).cycle().take(most).map(plain)),
             Generator::Scan => Box::new((0..self.requests).map(plain)),
             Generator::TwoPool { small, large, seed } => {
-                let (mut pools, mut random) = (TwoPool::new(*small, *large), Random::new(*seed));
+                let (mut pools, mut random) = (TwoPool::new(*small, *large), Draws::new(*seed));
                 Box::new((0..most).map(move |_| plain(pools.draw(&mut random))))
             }
             Generator::StackDistance { ids, alpha, seed } => {
-                let (mut stack, mut random) = (StackDistance::new(*ids, *alpha), Random::new(*seed));
+                let (mut stack, mut random) = (StackDistance::new(*ids, *alpha), Draws::new(*seed));
                 Box::new((0..most).map(move |_| plain(stack.draw(&mut random))))
             }
             Generator::Phases { parts, repeat } => {

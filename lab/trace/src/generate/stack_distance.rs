@@ -11,8 +11,8 @@
 //!
 //! S1  Each block is in exactly one slot; the tree counts the taken ones.
 
-use super::random::Random;
 use super::zipf::Zipf;
+use pantler_policy::Draws;
 
 /// Blocks by their stack distance.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ impl StackDistance {
     }
 
     /// The next block.
-    pub fn draw(&mut self, random: &mut Random) -> u64 {
+    pub fn draw(&mut self, random: &mut Draws) -> u64 {
         if self.used == self.slots.len() {
             self.rebuild();
         }
@@ -107,7 +107,7 @@ mod tests {
         for blocks in [1, 2, 3, 17, 64, 100] {
             let mut stack = StackDistance::new(blocks, 0.9);
             let law = Zipf::new(blocks.into(), 0.9);
-            let (mut random, mut again) = (Random::new(2), Random::new(2));
+            let (mut random, mut again) = (Draws::new(2), Draws::new(2));
             let mut list: Vec<u64> = (0..u64::from(blocks)).collect();
             for _ in 0..1000 {
                 let block = list.remove(law.draw(&mut again) as usize);

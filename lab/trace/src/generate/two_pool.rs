@@ -4,7 +4,7 @@
 //! and the records they lead to. (O'Neil, O'Neil, Weikum, The LRU-K Page Replacement Algorithm,
 //! 1993, section 4.1: 100 and 10,000.)
 
-use super::random::Random;
+use pantler_policy::Draws;
 
 /// Blocks of the small pool come first in number.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ impl TwoPool {
     }
 
     /// The next block.
-    pub fn draw(&mut self, random: &mut Random) -> u64 {
+    pub fn draw(&mut self, random: &mut Draws) -> u64 {
         self.turn = !self.turn;
         if self.turn { random.below(self.small) } else { self.small + random.below(self.large) }
     }

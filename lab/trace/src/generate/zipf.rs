@@ -9,7 +9,7 @@
 //!   x = H^-1(u), k = x rounded: taken if u >= H(k + 0.5) - k^-alpha
 //! ```
 
-use super::random::Random;
+use pantler_policy::Draws;
 
 /// Ranks by Zipf's law, from 0.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ impl Zipf {
     }
 
     /// The next rank.
-    pub fn draw(&self, random: &mut Random) -> u64 {
+    pub fn draw(&self, random: &mut Draws) -> u64 {
         self.draw_by(|| random.unit())
     }
 
@@ -94,7 +94,7 @@ mod tests {
             [(1, 1.0), (2, 0.0), (10, 0.5), (50, 1.0), (50, 1.000_000_001), (20, 0.8), (20, 2.5)]
         {
             let law = Zipf::new(ranks, alpha);
-            let mut random = Random::new(9);
+            let mut random = Draws::new(9);
             const DRAWS: u32 = 200_000;
             let mut counts = vec![0_u32; ranks as usize];
             for _ in 0..DRAWS {

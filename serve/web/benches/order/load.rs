@@ -21,7 +21,7 @@ mod client;
 mod random;
 
 pub use client::run;
-pub use pantler_trace::generate::Random;
+pub use pantler_trace::generate::Draws;
 pub use random::Popularity;
 
 /// Mean and deviation of the logarithm of the sizes of most files (SURGE: Barford and Crovella,
@@ -55,11 +55,11 @@ pub struct Plan {
 impl Plan {
     /// The size of each file in bytes.
     pub fn sizes(&self) -> Vec<u64> {
-        let mut random = Random::new(self.seed);
+        let mut random = Draws::new(self.seed);
         (0..self.files).map(|_| self.size(&mut random)).collect()
     }
 
-    fn size(&self, random: &mut Random) -> u64 {
+    fn size(&self, random: &mut Draws) -> u64 {
         let Sizes::Surge = self.sizes else {
             return if let Sizes::Fixed(size) = self.sizes { size } else { 0 };
         };
@@ -77,7 +77,7 @@ impl Plan {
     /// # Errors
     /// The system's.
     pub fn make(&self, folder: &Path) -> io::Result<()> {
-        let mut random = Random::new(!self.seed);
+        let mut random = Draws::new(!self.seed);
         let mut noise = vec![0; 64 << 10];
         noise.iter_mut().for_each(|byte| *byte = random.bits() as u8);
         for (number, size) in self.sizes().into_iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use pantler_steward::Block;
 use pantler_steward::lists::Chunk;
-use pantler_trace::generate::Random;
+use pantler_trace::generate::Draws;
 
 use super::super::program::Program;
 use super::super::scene::Scene;
@@ -36,7 +36,7 @@ pub(super) fn read490(scene: &mut Scene, _: u64) {
 /// before it.
 pub(super) fn andrew(scene: &mut Scene, seed: u64) {
     const HEADERS: usize = 20;
-    let mut random = Random::new(seed);
+    let mut random = Draws::new(seed);
     let folder = scene.new_folder();
     let files: Vec<_> = (0..70)
         .map(|_| 1 + random.below(3))

@@ -2,7 +2,7 @@
 
 use pantler_steward::lists::Chunk;
 use pantler_steward::{FileId, PolicyName};
-use pantler_trace::generate::Random;
+use pantler_trace::generate::Draws;
 
 use super::super::program::Program;
 use super::super::scene::Scene;
@@ -30,7 +30,7 @@ pub(super) fn din(scene: &mut Scene, _: u64) {
 }
 
 /// Files of one folder with `blocks` blocks together, `least` to `most` each.
-fn files(scene: &mut Scene, blocks: u64, least: u64, most: u64, random: &mut Random) -> Vec<(FileId, u64)> {
+fn files(scene: &mut Scene, blocks: u64, least: u64, most: u64, random: &mut Draws) -> Vec<(FileId, u64)> {
     let folder = scene.new_folder();
     let (mut left, mut files) = (blocks, Vec::new());
     while left > 0 {
@@ -47,7 +47,7 @@ fn list(files: &[(FileId, u64)]) -> Hint {
 
 /// Reads all source files in order, once for each text.
 fn text_search(scene: &mut Scene, name: &str, blocks: u64, compute_ns: u64, seed: u64) {
-    let sources = files(scene, blocks, 1, 4, &mut Random::new(seed));
+    let sources = files(scene, blocks, 1, 4, &mut Draws::new(seed));
     let mut program = Program::new(name);
     program.hint(Hint::Policy { priority: 0, policy: PolicyName::Mru });
     for _ in 0..4 {
@@ -70,7 +70,7 @@ const PARTITIONS: usize = 100;
 
 pub(super) fn gli(scene: &mut Scene, seed: u64) {
     const COMPUTE_NS: u64 = 2_000_000;
-    let mut random = Random::new(seed);
+    let mut random = Draws::new(seed);
     let index = files(scene, 256, 64, 64, &mut random);
     let articles = files(scene, 5120, 1, 2, &mut random);
     let mut program = Program::new("gli");

@@ -11,7 +11,7 @@ use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::random::{Popularity, gap};
-use super::{Load, Pace, Random, Report, name};
+use super::{Draws, Load, Pace, Report, name};
 
 /// Connections of an open loop at a time: as many as there are ports. The time that a request waits
 /// for one counts.
@@ -75,7 +75,7 @@ async fn closed(shared: &Rc<Shared>, clients: u32, patience: Duration) {
         let shared = shared.clone();
         tokio::task::spawn_local(async move {
             let mut random =
-                Random::new(shared.load.seed.wrapping_mul(0x5851_f42d).wrapping_add(number.into()));
+                Draws::new(shared.load.seed.wrapping_mul(0x5851_f42d).wrapping_add(number.into()));
             while Instant::now() < shared.end {
                 let due = Instant::now();
                 let file = shared.popularity.draw(&mut random);
@@ -94,7 +94,7 @@ async fn closed(shared: &Rc<Shared>, clients: u32, patience: Duration) {
 }
 
 async fn open(shared: &Rc<Shared>, rate: f64, patience: Duration) {
-    let mut random = Random::new(shared.load.seed);
+    let mut random = Draws::new(shared.load.seed);
     let mut due = Instant::now();
     let mut out = Vec::new();
     loop {
@@ -271,7 +271,7 @@ mod tests {
 
     /// When requests are due, in seconds, as the load draws them: gap and file in turns.
     fn due(load: &Load) -> Vec<f64> {
-        let mut random = Random::new(load.seed);
+        let mut random = Draws::new(load.seed);
         let popularity = Popularity::new(load.plan.files, load.zipf, load.plan.seed);
         let mut at = 0.0;
         let mut all = Vec::new();

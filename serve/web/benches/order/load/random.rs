@@ -1,15 +1,15 @@
 //! What clients draw from random numbers.
 
-use pantler_trace::generate::{Permutation, Random, Zipf};
+use pantler_trace::generate::{Draws, Permutation, Zipf};
 
 /// With mean 0 and deviation 1 (Box and Muller).
-pub fn normal(random: &mut Random) -> f64 {
+pub fn normal(random: &mut Draws) -> f64 {
     let (one, other) = (random.unit().max(1e-300), random.unit());
     (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos()
 }
 
 /// Time to the next of events that come `rate` times per second, in seconds.
-pub fn gap(random: &mut Random, rate: f64) -> f64 {
+pub fn gap(random: &mut Draws, rate: f64) -> f64 {
     -(1.0 - random.unit()).ln() / rate
 }
 
@@ -36,7 +36,7 @@ impl Popularity {
     }
 
     /// Draws one.
-    pub fn draw(&self, random: &mut Random) -> u32 {
+    pub fn draw(&self, random: &mut Draws) -> u32 {
         self.files[self.law.draw(random) as usize]
     }
 }
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn popularity_falls_with_the_rank() {
         let popularity = Popularity::new(1000, 1.0, 5);
-        let mut random = Random::new(9);
+        let mut random = Draws::new(9);
         let mut counts = vec![0u32; 1000];
         (0..100_000).for_each(|_| counts[popularity.draw(&mut random) as usize] += 1);
         let count = |rank: usize| f64::from(counts[popularity.files[rank] as usize]);
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn gaps_have_the_rate() {
-        let mut random = Random::new(3);
+        let mut random = Draws::new(3);
         let sum: f64 = (0..10_000).map(|_| gap(&mut random, 50.0)).sum();
         assert!((sum / 10_000.0 - 0.02).abs() < 0.001);
     }
