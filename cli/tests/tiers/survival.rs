@@ -31,7 +31,8 @@ const TIMEOUT_MS: u64 = 500;
 const SLACK_MS: u64 = 500;
 /// How long the network is cut.
 const CUT: Duration = Duration::from_secs(30);
-/// What readers think between two files while nothing happens but time.
+/// What readers think between two rounds of their files, and while nothing happens but time.
+const BUSY: Duration = Duration::from_millis(50);
 const THINKING: Duration = Duration::from_millis(100);
 /// Bytes of the file that is replaced again and again.
 const REPLACED: usize = 200_000;
@@ -171,9 +172,7 @@ fn read_for_ever(client: &Client, bytes: &[u8], writer: &Writer, scene: &Scene) 
     let mut draws = Draws::new(client.number as u64);
     let mut piece = vec![0; PIECE];
     while !scene.is_over.load(Ordering::SeqCst) {
-        if scene.is_calm.load(Ordering::SeqCst) {
-            std::thread::sleep(THINKING);
-        }
+        std::thread::sleep(if scene.is_calm.load(Ordering::SeqCst) { THINKING } else { BUSY });
         let result = read_some(client, &point, bytes, writer, &mut draws, &mut piece);
         if let Err(error) = result {
             // It has no server.

@@ -76,12 +76,6 @@ impl Draws {
         (product >> 64) as u64
     }
 
-    /// True with this probability.
-    #[inline]
-    pub fn chance(&mut self, probability: f64) -> bool {
-        self.unit() < probability
-    }
-
     /// Puts the items in random order.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {

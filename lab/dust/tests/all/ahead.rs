@@ -116,17 +116,10 @@ fn a_mount_that_fetches_ahead_is_unknown_and_told_what_to_do() {
 
 #[test]
 fn nothing_is_certain_where_hits_take_as_long_as_misses() {
-    for policy in ["lru", "fifo", "arc"] {
-        for seed in 1..4 {
-            let report = ask_of(policy, Mount::new(policy, 0, ALIKE, seed), seed);
-            assert_eq!(
-                (report.verdict, report.certainty),
-                (Known::Unknown, 0.0),
-                "{policy}: {}",
-                report.text()
-            );
-            assert_eq!(report.doubt, Some(Doubt::Unclear), "{policy}: {}", report.text());
-        }
+    for (policy, seed) in [("lru", 1), ("fifo", 2), ("arc", 3)] {
+        let report = ask_of(policy, Mount::new(policy, 0, ALIKE, seed), seed);
+        assert_eq!((report.verdict, report.certainty), (Known::Unknown, 0.0), "{policy}: {}", report.text());
+        assert_eq!(report.doubt, Some(Doubt::Unclear), "{policy}: {}", report.text());
     }
 }
 

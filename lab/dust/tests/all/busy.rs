@@ -7,7 +7,7 @@ use pantler_dust::{Inquiry, Known, Options, Reading, Script, Target, TargetError
 
 const FRAMES: u32 = 100;
 const POLICIES: [&str; 8] = ["lru", "mru", "fifo", "lfu", "clock", "2q", "arc", "sieve"];
-const SEEDS: u64 = 4;
+const SEEDS: u64 = 2;
 
 /// Takes as long as a mount on a disk, and some accesses wait.
 struct Busy {
@@ -63,6 +63,6 @@ fn named(waits: (f64, f64)) -> usize {
 
 #[test]
 fn nobody_is_called_something_else_because_hits_waited() {
-    assert_eq!(named((0.03, 0.01)), 32);
-    assert!(named((0.10, 0.03)) >= 31);
+    assert_eq!(named((0.03, 0.01)), 16);
+    assert!(named((0.10, 0.03)) >= 15);
 }
