@@ -1,13 +1,19 @@
-//! What a simulator's loop over a policy misses, a cache with that policy fetches: the same code
-//! decides in both.
+//! What a simulator's loop over a policy misses, a cache with that policy fetches, and it looks
+//! ahead as the simulator does: the same code decides in both.
+
+mod common;
 
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;
 
-use pantler_cache::{Cache, Options, Request};
+use common::Served;
+use pantler_cache::{Activity, Cache, Options, Request};
 use pantler_origin::Source;
 use pantler_policy::{Demand, Handle, Online, PolicyName, Visitor};
-use pantler_steward::{FileId, OwnerId};
+use pantler_rig::eventually;
+use pantler_sim::{Ahead, Watch, simulate_ahead};
+use pantler_steward::{FileId, Lookahead, OwnerId};
+use pantler_trace::generate::Specification;
 
 const BLOCK: u64 = 4096;
 const BLOCKS: u64 = 200;
@@ -86,4 +92,50 @@ fn a_cache_fetches_what_the_simulator_misses() {
             assert_eq!(fetched, expected, "{name} with {frames} frames");
         }
     }
+}
+
+/// Runs in order, and blocks here and there between them.
+const AHEAD: &str = "phases:(loop:ids=90,requests=300),(zipf:alpha=0.8,ids=150,requests=300,seed=3),repeat=2";
+
+/// Hits, and what became of blocks looked ahead, where each fetch is done before the next reference.
+#[test]
+fn a_cache_looks_ahead_as_the_simulator_does() {
+    let zeros: Arc<dyn Source> = Arc::new(Zeros);
+    let trace = AHEAD.parse::<Specification>().unwrap().prepare().unwrap();
+    let mut looked_ahead = 0;
+    for lookahead in Lookahead::ALL {
+        for window in [1, 4] {
+            let options = Options {
+                cache_bytes: 64 * (BLOCK + 352),
+                block_bytes: BLOCK as usize,
+                lookahead,
+                window,
+                ..Options::default()
+            };
+            let cache = Served::new(options, 2, || ());
+            let (frames, ahead) = (cache.capacity(), Ahead { lookahead, window });
+            let lru = PolicyName::Lru.spec();
+            let simulated = simulate_ahead(&trace, lru, ahead, frames, 0, &Watch::default(), |_| {});
+            let (outcome, expected) = simulated.unwrap();
+            for &id in trace.requests() {
+                let block = trace.block_of(id).index;
+                let request = Request {
+                    owner: OwnerId(1),
+                    file: FileId(1),
+                    offset: block * BLOCK,
+                    length: BLOCK as usize,
+                    size: 1 << 40,
+                    source: &zeros,
+                };
+                cache.read(&request, |bytes| assert_eq!(bytes.len() as u64, BLOCK)).unwrap();
+                eventually("all has come", || cache.activity() == Activity::default());
+            }
+            let (found, looked) = cache.with_steward(|steward| (steward.totals(), steward.looked()));
+            let told = format!("{lookahead}, {window} ahead, {frames} frames");
+            assert_eq!(found.misses, outcome.total.misses, "{told}");
+            assert_eq!(looked, expected.looked, "{told}");
+            looked_ahead += looked.used;
+        }
+    }
+    assert!(looked_ahead > 500, "{looked_ahead} blocks looked ahead were used");
 }

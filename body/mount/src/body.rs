@@ -240,10 +240,7 @@ impl Body for MountBody {
         if matches!(hint, Hint::ListFile { .. } | Hint::GetList | Hint::EndList) {
             return self.hint_list(speaker, selector, hint, file);
         }
-        let content = match hint.path() {
-            Some(path) => Some(self.content(path, file)?),
-            None => None,
-        };
+        let content = hint.path().map(|path| self.content(path, file)).transpose()?;
         if *hint == Hint::Grant {
             self.core.programs.check_may_grant(speaker)?;
             let owner = self.granted(selector)?;

@@ -122,10 +122,7 @@ impl Core {
         let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
         let content = inode.content()?;
         let owner = self.owner(request);
-        let text = match value {
-            Some(value) => Some(std::str::from_utf8(value).map_err(|_| invalid())?.trim()),
-            None => None,
-        };
+        let text = value.map(std::str::from_utf8).transpose().map_err(|_| invalid())?.map(str::trim);
         let hint = match word {
             "priority" => {
                 let priority = text.map_or(Ok(0), str::parse).map_err(|_| invalid())?;

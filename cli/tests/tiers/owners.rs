@@ -124,8 +124,23 @@ fn mounted(place: &Place, turns: &[(usize, Vec<u64>)]) -> (Served, [u64; 2]) {
     let last = stat();
     let kept = last["body"]["capacity_blocks"].as_u64().unwrap() as u32;
     let below = last["tiers"][0]["capacity_blocks"].as_u64().unwrap();
+    explains_where_blocks_went(place, last["tiers"][0]["demotions"].as_u64().unwrap());
     place.umount();
     (served, [with_passage(kept).into(), below])
+}
+
+/// `explain` says of each block that went down that it did, and why others went nowhere.
+fn explains_where_blocks_went(place: &Place, demotions: u64) {
+    let told = ["one", "two"].map(|name| place.point().join(name).display().to_string()).map(|file| {
+        let page = place.ok(&["explain", &file]);
+        assert!(page.contains(" decisions by demoted\n"), "{page}");
+        serde_json::from_str::<Value>(&place.ok(&["explain", "--json", &file])).unwrap()
+    });
+    let decisions = told.iter().flat_map(|story| story["decisions"].as_array().unwrap());
+    let rules: Vec<&str> = decisions.map(|decision| decision["rule"].as_str().unwrap()).collect();
+    let of = |name: &str| rules.iter().filter(|rule| **rule == name).count() as u64;
+    assert_eq!(of("demoted"), demotions, "{rules:?}");
+    assert!(of("passes") > 0, "{rules:?}");
 }
 
 fn simulated(place: &Place, turns: &[(usize, Vec<u64>)], frames: [u64; 2]) -> Served {

@@ -36,11 +36,6 @@ impl Draws {
         Self { state: core::array::from_fn(|_| split_mix(&mut state)) }
     }
 
-    /// Another source, that shares nothing with the rest of this one.
-    pub fn split(&mut self) -> Self {
-        Self::new(self.bits())
-    }
-
     /// 64 random bits.
     #[inline]
     pub fn bits(&mut self) -> u64 {

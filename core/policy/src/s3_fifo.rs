@@ -175,13 +175,10 @@ impl Policy for S3Fifo {
     }
 
     fn remove(&mut self, links: &mut Links, handle: Handle) {
-        let mark = links.mark(handle);
-        if mark == GHOST {
-            self.miss(links, handle);
-        } else if mark & MAIN != 0 {
-            self.main.remove(links, handle);
-        } else {
-            self.small.remove(links, handle);
+        match links.mark(handle) {
+            GHOST => self.miss(links, handle),
+            mark if mark & MAIN != 0 => self.main.remove(links, handle),
+            _ => self.small.remove(links, handle),
         }
         links.set_mark(handle, 0);
     }

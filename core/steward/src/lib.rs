@@ -51,6 +51,7 @@ mod counters;
 mod decision;
 mod entry;
 mod files;
+mod hint_error;
 mod ids;
 mod index;
 pub mod lists;
@@ -66,18 +67,22 @@ pub mod rooms;
 mod sampled_lru;
 pub mod scheduling;
 mod shadow;
+mod stat;
 pub mod steward;
 pub mod tiers;
+mod unknown_name;
 
 pub use action::{Access, Action, Kept, Notice, Why};
 pub use counters::{Counters, Traffic};
 pub use decision::{Decision, Rule};
 pub use entry::Room;
+pub use hint_error::HintError;
 pub use ids::{Block, FileId, Frame, Label, OwnerId, Version};
 pub use lookahead::Lookahead;
 pub use options::{
     Allocation, FRAMES_MAX, Limits, Names, Options, OptionsError, PAGES_MAX, PolicyName, Revocation, Spec,
-    UnknownName,
 };
 pub use sampled_lru::SampledLru;
-pub use steward::{Explanation, FileStat, HintError, OwnerStat, PriorityStat, Steward};
+pub use stat::{Explanation, FileStat, OwnerStat, PriorityStat};
+pub use steward::Steward;
+pub use unknown_name::UnknownName;

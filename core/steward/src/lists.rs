@@ -23,6 +23,7 @@
 
 mod chunk;
 mod list;
+mod prefetching;
 mod steps;
 
 use alloc::vec::Vec;
@@ -35,39 +36,7 @@ use crate::entry::{Brought, Entries, Entry, NO_LEVEL, Room};
 use crate::owners::OwnerKey;
 pub use chunk::Chunk;
 pub(crate) use list::{List, Met};
-
-/// Files or ranges of a list that a steward takes at once, unless its options say otherwise (P1).
-pub const ENTRIES_MAX: u32 = 5000;
-
-/// Steps of a list that are looked at, at most.
-pub const HORIZON: u32 = 1 << 16;
-
-/// How far and how boldly lists are followed (rules P1, P2, P5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prefetching {
-    /// Free blocks before the first request of a batch; further ones need more than that.
-    pub threshold: u32,
-    /// Requests of one batch, `B`. More pays on devices that serve many requests at once (P7).
-    pub batch: u32,
-    /// Steps after the cursor against which a reference is matched, `m`.
-    pub match_steps: u32,
-    /// Whether a batch starts whenever nothing that the owner asked for is in flight, and not only
-    /// when the cursor moves.
-    pub when_idle: bool,
-    /// Whether a cursor that moved while a batch was in flight starts the next one when that has
-    /// arrived, and not only when it moves again: for bodies that learn of references in bursts,
-    /// some time afterwards.
-    pub catches_up: bool,
-    /// Whether lists are believed from the start, as in the model of the bound. Else they earn it
-    /// (P8).
-    pub trusting: bool,
-}
-
-impl Default for Prefetching {
-    fn default() -> Self {
-        Self { threshold: 4, batch: 16, match_steps: 2, when_idle: false, catches_up: false, trusting: false }
-    }
-}
+pub use prefetching::{ENTRIES_MAX, HORIZON, Prefetching};
 
 /// What became of blocks that were prefetched, for lists or by lookahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

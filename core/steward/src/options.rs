@@ -1,14 +1,12 @@
 //! What can be chosen about a steward, with its defaults and bounds.
 
-use alloc::string::String;
-
 pub use pantler_policy::{PolicyName, Spec};
 use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 use thiserror::Error;
 
-use crate::Lookahead;
-use crate::lists::{self, Prefetching};
+use crate::lists::{ENTRIES_MAX, Prefetching};
 use crate::placement::SizesError;
+use crate::{Lookahead, UnknownName};
 
 /// How frames are shared between owners (docs/RULES.md, L). The default is the paper's; the others
 /// show what its parts are good for.
@@ -44,15 +42,6 @@ impl Allocation {
 
 fn unknown(name: &str) -> UnknownName {
     UnknownName { what: "allocation", name: name.into(), known: Allocation::VARIANTS }
-}
-
-/// A name that was typed and that nothing has.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("unknown {what} `{name}`, expected one of {}", known.join(" "))]
-pub struct UnknownName {
-    pub(crate) what: &'static str,
-    pub(crate) name: String,
-    pub(crate) known: &'static [&'static str],
 }
 
 /// When an owner loses control (rule L7): owners without control missed more than in the shadow, in
@@ -109,7 +98,7 @@ impl Default for Limits {
             priorities_per_owner: 64,
             idle_files: 4096,
             lists: 64,
-            list_entries: lists::ENTRIES_MAX,
+            list_entries: ENTRIES_MAX,
         }
     }
 }

@@ -39,8 +39,6 @@ mod control;
 mod inspect;
 mod outside;
 
-pub use control::HintError;
-pub use inspect::{Explanation, FileStat, OwnerStat, PriorityStat};
 use outside::RecentDrops;
 
 /// Decides what stays in memory. See the [crate] for a tour.

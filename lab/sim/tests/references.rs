@@ -145,7 +145,7 @@ fn nothing_beats_min_on_any_trace() {
     for (name, loaded) in &traces {
         let trace = loaded.trace();
         let all = trace.distinct();
-        let is_long = trace.requests().len() > 500_000;
+        let is_long = trace.requests().len() > 100_000;
         let sizes = [all / 50, all / 5, 1, 2, all / 2, all - 1, all + 1];
         for frames in sizes.into_iter().take(if is_long { 2 } else { sizes.len() }) {
             let frames = frames.max(1);

@@ -78,10 +78,8 @@ impl Server {
             name: options.listen.to_string(),
             reason: format!("{what}: {error}"),
         };
-        let tls = match &options.tls {
-            Some((certificates, key)) => Some(tls::configure(certificates, key)?),
-            None => None,
-        };
+        let tls = options.tls.as_ref().map(|(certificates, key)| tls::configure(certificates, key));
+        let tls = tls.transpose()?;
         pantler_kernel::limits::raise_descriptors();
         let listener = TcpListener::bind(options.listen).map_err(|error| fail("listen", error))?;
         listener.set_nonblocking(true).map_err(|error| fail("listen", error))?;

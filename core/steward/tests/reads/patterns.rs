@@ -117,7 +117,7 @@ fn by(readers: usize, seed: u64) -> Vec<Pattern> {
     };
     add("files of 12K, too many", &[3 * PAGE; 6000], small(6000).collect(), Some(Mru));
     add("files of 12K, fit", &[3 * PAGE; 2000], small(2000).collect(), Some(Mru));
-    let mut pages = draws.split();
+    let mut pages = Draws::new(!seed);
     let page = (0..8192).map(|_| stretch(0, pages.below(LARGE / PAGE) * PAGE, PAGE, PAGE)).collect();
     add("random pages", &[LARGE], page, None);
     let near = frames * 5 / 4 / ROW;
