@@ -97,7 +97,7 @@ fn a_cache_fetches_what_the_simulator_misses() {
 /// Runs in order, and blocks here and there between them.
 const AHEAD: &str = "phases:(loop:ids=90,requests=300),(zipf:alpha=0.8,ids=150,requests=300,seed=3),repeat=2";
 
-/// Hits, and what became of blocks looked ahead, where each fetch is done before the next reference.
+/// Hits, and what became of blocks looked ahead. Each fetch is done before the next reference.
 #[test]
 fn a_cache_looks_ahead_as_the_simulator_does() {
     let zeros: Arc<dyn Source> = Arc::new(Zeros);
