@@ -27,7 +27,7 @@ pub fn test() -> Result<()> {
         node::prepare_if_possible().map(|()| has_python)
     });
     run(&["cargo", "fmt", "--all", "--check"])?;
-    // What a look at the sources shows is told before minutes of compiling.
+    // A look at the sources takes seconds: it comes before minutes of compiling.
     run(&words("cargo test --workspace --all-features --test tidy --quiet"))?;
     let suites = suites::build()?;
     let has_python = preparing.join().expect("preparations report their errors")?;

@@ -9,8 +9,8 @@
 //!
 //! A reference that the followed one misses and the other hits adds 2 to the *lead* of the other,
 //! the reverse takes 3 off it; the lead is never below 0. When half of it passes a share of the
-//! frames, the other is followed from then on: it was right about three of five such references,
-//! for where both miss as often, one of them is ahead now and then. What the followed one does not
+//! frames, the other is followed from then on. It was right about three of five such references:
+//! where both miss as often, one of them is ahead now and then. What the followed one does not
 //! hold leaves first, so the cache comes to hold the same as it misses. Linux is followed at first.
 //!
 //! R1  Resident handles are on `recency`. Those that the followed one does not hold are on `extra`.
@@ -138,14 +138,14 @@ impl Duel {
             self.lead = self.lead.saturating_sub(BEHIND);
             return;
         }
-        self.lead += AHEAD;
+        self.lead = self.lead.saturating_add(AHEAD);
         if self.lead > self.lead_max() {
             self.change(links);
         }
     }
 
     fn lead_max(&self) -> u32 {
-        AHEAD * part_of(self.frames, self.parameters.lead)
+        part_of(self.frames, self.parameters.lead).saturating_mul(AHEAD)
     }
 
     fn change(&mut self, links: &Links) {

@@ -22,7 +22,7 @@ pub enum Lookahead {
     /// The same with a room that adjusts its size (rules W1 to W4).
     SaW2r,
     /// Blocks after a stream of references, as far as the stream has shown to go, into the one
-    /// list; at most one block in 256 in vain (rules V6 to V11, above).
+    /// list; at most one block in 256 in vain (rules V6 to V11).
     Streams,
 }
 
