@@ -1,14 +1,15 @@
 //! Runs the tests of the workspace in two lanes.
 //!
 //! Most tests meet the machine: they mount, make control groups, trace the kernel, and wait for it.
-//! They take turns. The others only compute, and take the processors while those wait.
+//! They take turns. The others only compute, and take the processors while those wait. So a suite
+//! that meets the machine and fails is run once more at the end, alone, and what it said both times
+//! is printed: docs/decisions/0126-what-fails-beside-others-is-run-alone.md.
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::Mutex;
 use std::time::Instant;
 
 use crate::shell::{BEHIND, command, say, words};
@@ -106,20 +107,28 @@ impl Suites {
     /// # Errors
     /// The names of those which failed.
     pub fn run(self, fuzz_seconds: &str) -> Result<()> {
-        let failed = Mutex::new(Vec::new());
-        let run = |suite: &Suite, prefix: &[&str]| {
-            if let Err(error) = suite.run(prefix, fuzz_seconds) {
-                say(format_args!("{error:#}"));
-                failed.lock().expect("no lane panics").push(suite.name.clone());
-            }
+        let fails = |suite: &&Suite, prefix: &[&str]| {
+            let error = suite.run(prefix, fuzz_seconds).err();
+            error.inspect(|error| say(format_args!("{error:#}"))).is_some()
         };
-        std::thread::scope(|scope| {
-            scope.spawn(|| self.computing.iter().for_each(|suite| run(suite, &BEHIND)));
-            self.machine.iter().for_each(|suite| run(suite, &[]));
+        let (mut failed, beside_others) = std::thread::scope(|scope| {
+            let computing = scope.spawn(|| -> Vec<&Suite> {
+                self.computing.iter().filter(|suite| fails(suite, &BEHIND)).collect()
+            });
+            let machine: Vec<&Suite> = self.machine.iter().filter(|suite| fails(suite, &[])).collect();
+            (computing.join().expect("no lane panics"), machine)
         });
-        let failed = failed.into_inner().expect("no lane panics");
+        for suite in beside_others {
+            say(format_args!("{} failed beside others: now alone", suite.name));
+            if fails(&suite, &[]) {
+                failed.push(suite);
+            } else {
+                say(format_args!("{} FAILED BESIDE OTHERS, and passes alone", suite.name));
+            }
+        }
         if !failed.is_empty() {
-            bail!("tests failed: {}", failed.join(", "));
+            let names: Vec<&str> = failed.iter().map(|suite| suite.name.as_str()).collect();
+            bail!("tests failed: {}", names.join(", "));
         }
         Ok(())
     }

@@ -140,11 +140,11 @@ fn most_cached(steer: &Steer, script: &str, below: &str) -> u64 {
 fn cycles(file: &str, below: &str) {
     forget(below);
     let alone = read_by_the_kernel_alone(&scans(file));
-    // On a busy machine the kernel may read ahead for a while before the engine sees it: then the
-    // budget holds but for two of its windows.
+    // On a busy machine the kernel may read ahead for a while before the engine sees it, on btrfs
+    // 4 MiB at a time: then the budget holds but for that.
     let most: Vec<u64> =
         (0..4).map(|_| cycle(file, below, alone)).take_while(|&most| !is_within(most)).collect();
-    let is_nearly_within = |&most: &u64| most * 4096 <= BUDGET + 2 * MIB;
+    let is_nearly_within = |&most: &u64| most * 4096 <= BUDGET + 4 * MIB;
     assert!(most.len() < 4 || most.iter().all(is_nearly_within), "{most:?} blocks were cached at once");
 }
 
