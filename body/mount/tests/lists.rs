@@ -203,13 +203,18 @@ fn a_list_of_blocks() {
     assert_eq!(counters(&fixture).lists.prefetched, 0);
     block_list(&file, false, &[(10 * block, 12 * block), (3, 4)]).unwrap();
     block_list(&file, true, &[(19 * block + 5, i64::MAX), (50 * block, 60 * block)]).unwrap();
-    eventually("a batch is fetched", || fixture.fetches() == 2 && counters(&fixture).lists.prefetched == 3);
+    // A thread may fetch the first block before the second is queued.
+    let fetches = 2..=3;
+    eventually("a batch is fetched", || {
+        fetches.contains(&fixture.fetches()) && counters(&fixture).lists.prefetched == 3
+    });
     for at in [10, 11, 0, 19] {
         let mut got = vec![0; BLOCK];
         file.read_exact_at(&mut got, (at * BLOCK) as u64).unwrap();
         assert!(got == pattern(20 * BLOCK, 0)[at * BLOCK..][..BLOCK], "block {at}");
     }
-    assert_eq!(fixture.fetches(), 3, "the last came when the first was read");
+    assert!((3..=4).contains(&fixture.fetches()), "the last came when the first was read");
+    assert_eq!(counters(&fixture).lists.prefetched, 4);
     // Overlaps are no other bytes, and no error.
     block_list(&file, false, &[(0, 9 * block), (4 * block, 11 * block), (0, 2)]).unwrap();
     let writes = File::options().write(true).open(fixture.mnt.join("f")).unwrap();

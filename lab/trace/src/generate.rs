@@ -6,7 +6,7 @@
 //!   mix:cscope=(loop:ids=1000,requests=8000),grep=(scan:ids=5000),burst=4
 //! ```
 //!
-//! A generator is an iterator of [`Reference`]s. It draws from its own random numbers ([`Random`]),
+//! A generator is an iterator of [`Reference`]s. It draws from its own random numbers ([`Draws`]),
 //! and computes with its own logarithms (the crate `libm`), because those of operating systems
 //! differ in the last digit.
 //!
