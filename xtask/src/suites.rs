@@ -107,7 +107,7 @@ impl Suites {
     /// # Errors
     /// The names of those which failed.
     pub fn run(self, fuzz_seconds: &str) -> Result<()> {
-        let fails = |suite: &&Suite, prefix: &[&str]| {
+        let fails = |suite: &Suite, prefix: &[&str]| {
             let error = suite.run(prefix, fuzz_seconds).err();
             error.inspect(|error| say(format_args!("{error:#}"))).is_some()
         };
@@ -120,7 +120,7 @@ impl Suites {
         });
         for suite in beside_others {
             say(format_args!("{} failed beside others: now alone", suite.name));
-            if fails(&suite, &[]) {
+            if fails(suite, &[]) {
                 failed.push(suite);
             } else {
                 say(format_args!("{} FAILED BESIDE OTHERS, and passes alone", suite.name));

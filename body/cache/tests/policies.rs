@@ -26,6 +26,14 @@ impl Source for Zeros {
     }
 }
 
+/// A block of a file of `size` bytes.
+fn read(cache: &Cache, block: u64, size: u64) {
+    let source: Arc<dyn Source> = Arc::new(Zeros);
+    let (owner, file, offset, length) = (OwnerId(1), FileId(1), block * BLOCK, BLOCK as usize);
+    let request = Request { owner, file, offset, length, size, source: &source };
+    cache.read(&request, |bytes| assert_eq!(bytes.len() as u64, BLOCK)).unwrap();
+}
+
 /// Loops, hot blocks and strangers.
 fn trace() -> Vec<u64> {
     let reference = |at: u64| {
@@ -60,7 +68,6 @@ impl Visitor for Misses<'_> {
 #[test]
 fn a_cache_fetches_what_the_simulator_misses() {
     let trace = trace();
-    let zeros: Arc<dyn Source> = Arc::new(Zeros);
     for name in PolicyName::ALL {
         let options = Options {
             cache_bytes: 64 * (BLOCK + 1280),
@@ -72,15 +79,7 @@ fn a_cache_fetches_what_the_simulator_misses() {
         let frames = cache.capacity();
         let expected = name.spec().with(frames, Misses { trace: &trace, frames });
         for &block in &trace {
-            let request = Request {
-                owner: OwnerId(1),
-                file: FileId(1),
-                offset: block * BLOCK,
-                length: BLOCK as usize,
-                size: BLOCKS * BLOCK,
-                source: &zeros,
-            };
-            cache.read(&request, |bytes| assert_eq!(bytes.len() as u64, BLOCK)).unwrap();
+            read(&cache, block, BLOCKS * BLOCK);
         }
         cache.validate();
         let fetched = cache.traffic().fetches;
@@ -100,13 +99,12 @@ const AHEAD: &str = "phases:(loop:ids=90,requests=300),(zipf:alpha=0.8,ids=150,r
 /// Hits, and what became of blocks looked ahead. Each fetch is done before the next reference.
 #[test]
 fn a_cache_looks_ahead_as_the_simulator_does() {
-    let zeros: Arc<dyn Source> = Arc::new(Zeros);
     let trace = AHEAD.parse::<Specification>().unwrap().prepare().unwrap();
     let mut looked_ahead = 0;
     for lookahead in Lookahead::ALL {
         for window in [1, 4] {
             let options = Options {
-                cache_bytes: 64 * (BLOCK + 352),
+                cache_bytes: 64 * (BLOCK + pantler_cache::FRAME_METADATA_BYTES),
                 block_bytes: BLOCK as usize,
                 lookahead,
                 window,
@@ -118,16 +116,7 @@ fn a_cache_looks_ahead_as_the_simulator_does() {
             let simulated = simulate_ahead(&trace, lru, ahead, frames, 0, &Watch::default(), |_| {});
             let (outcome, expected) = simulated.unwrap();
             for &id in trace.requests() {
-                let block = trace.block_of(id).index;
-                let request = Request {
-                    owner: OwnerId(1),
-                    file: FileId(1),
-                    offset: block * BLOCK,
-                    length: BLOCK as usize,
-                    size: 1 << 40,
-                    source: &zeros,
-                };
-                cache.read(&request, |bytes| assert_eq!(bytes.len() as u64, BLOCK)).unwrap();
+                read(&cache, trace.block_of(id).index, 1 << 40);
                 eventually("all has come", || cache.activity() == Activity::default());
             }
             let (found, looked) = cache.with_steward(|steward| (steward.totals(), steward.looked()));

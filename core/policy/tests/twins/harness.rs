@@ -73,25 +73,25 @@ fn exhaust(spec: Spec, frames: u32, twin: Make, trace: &mut Vec<Handle>, left: u
 fn random_run(spec: Spec, twin: Make, seed: u64) {
     guard(&format!("{spec}: PANTLER_TEST_SEED={seed}"), || {
         let mut draws = Draws::new(seed);
-        let mut below = |bound: u32| draws.below(bound.into()) as u32;
-        let handles = 2 + below(24);
-        let frames = 1 + below(12);
+        let below = |draws: &mut Draws, bound: u32| draws.below(bound.into()) as u32;
+        let handles = 2 + below(&mut draws, 24);
+        let frames = 1 + below(&mut draws, 12);
         let mut pair = Pair::new(spec, frames, handles, twin(frames));
         for _ in 0..VERBS {
             // Low numbers are referenced more often.
-            let handle = below(handles).min(below(handles));
-            let pins = match below(4) {
-                0 => u64::from(below(1 << 24) & below(1 << 24)),
+            let handle = below(&mut draws, handles).min(below(&mut draws, handles));
+            let pins = match below(&mut draws, 4) {
+                0 => draws.bits() & draws.bits(),
                 _ => 0,
             };
             let pinned = |handle: Handle| pins >> handle & 1 == 1;
-            match below(100) {
+            match below(&mut draws, 100) {
                 0..80 => pair.reference(handle, &pinned),
                 80..84 => pair.bring(handle, &pinned),
                 84..88 => drop(pair.evict(&pinned)),
                 88..89 => drop(pair.evict(&|_| true)),
                 89..96 => pair.remove(handle),
-                _ => pair.resize(1 + below(12), &pinned),
+                _ => pair.resize(1 + below(&mut draws, 12), &pinned),
             }
         }
     });
