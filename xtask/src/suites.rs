@@ -152,3 +152,38 @@ impl Suite {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
+    /// A suite that fails the first `times` that it is run.
+    fn failing(folder: &Path, name: &str, times: u32) -> Suite {
+        let executable = folder.join(name);
+        let script = format!("#!/bin/sh\necho >> {name}.runs\n[ $(wc -l < {name}.runs) -gt {times} ]\n");
+        std::fs::write(&executable, script).unwrap();
+        std::fs::set_permissions(&executable, std::fs::Permissions::from_mode(0o755)).unwrap();
+        Suite { folder: folder.to_owned(), name: name.to_owned(), executable }
+    }
+
+    #[test]
+    fn what_meets_the_machine_may_fail_once_and_what_computes_may_not() {
+        let folder = std::env::temp_dir().join(format!("pantler-suites-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let run = |machine: &[(&str, u32)], computing: &[(&str, u32)]| {
+            let lane = |suites: &[(&str, u32)]| {
+                suites.iter().map(|&(name, times)| failing(&folder, name, times)).collect()
+            };
+            let suites = Suites { machine: lane(machine), computing: lane(computing) };
+            suites.run("1").map_err(|error| error.to_string())
+        };
+        assert_eq!(run(&[("once", 1), ("never", 0)], &[("computes", 0)]), Ok(()));
+        assert_eq!(run(&[("twice", 2)], &[]), Err("tests failed: twice".to_owned()));
+        assert_eq!(run(&[], &[("computes-not", 1)]), Err("tests failed: computes-not".to_owned()));
+        let runs = |name: &str| std::fs::read_to_string(folder.join(format!("{name}.runs"))).unwrap().len();
+        assert_eq!(["once", "never", "twice", "computes-not"].map(runs), [2, 1, 2, 1]);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
