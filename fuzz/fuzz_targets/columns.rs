@@ -1,4 +1,4 @@
 //! Arbitrary bytes as a CSV with columns that are named by its first line.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pantler_fuzz::run("columns", bytes));
+pantler_fuzz::target!(|bytes: &[u8]| pantler_fuzz::run("columns", bytes));

@@ -1,4 +1,4 @@
 //! Arbitrary bytes as a trace read as csv.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pantler_fuzz::run("csv", bytes));
+pantler_fuzz::target!(|bytes: &[u8]| pantler_fuzz::run("csv", bytes));

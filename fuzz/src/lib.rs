@@ -4,7 +4,40 @@
 pub mod tier;
 pub mod trace;
 
+use std::io::{self, Read};
+
 use trace::Target;
+
+/// A target: what a fuzzer calls, and without one a program that reads an input that crashed from
+/// its standard input.
+#[macro_export]
+macro_rules! target {
+    ($run:expr) => {
+        #[cfg(fuzzing)]
+        libfuzzer_sys::fuzz_target!($run);
+
+        #[cfg(not(fuzzing))]
+        fn main() -> std::io::Result<()> {
+            $crate::once($run)
+        }
+    };
+}
+
+/// Runs a target once, with the bytes of standard input.
+///
+/// # Errors
+///
+/// Of reading them.
+///
+/// # Panics
+///
+/// If the target finds something.
+pub fn once(run: impl Fn(&[u8])) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    io::stdin().read_to_end(&mut bytes)?;
+    run(&bytes);
+    Ok(())
+}
 
 /// Runs a target about traces by its name.
 ///

@@ -16,13 +16,11 @@ const BANNED_IN_PURE: [&str; 4] = ["libc", "rustix", "tokio", "rand"];
 /// How long the readers of traces are fed with mutated samples, all together.
 const FUZZ_SECONDS: &str = "30";
 
-/// Formatting, tests, lints, purity, fuzz targets, documentation, the Python package.
+/// Formatting, tests, lints, purity, documentation, the Python package.
 pub fn test() -> Result<()> {
     packages::ensure(packages::TEST)?;
     // The network is waited for while compilers run.
     let preparing = std::thread::spawn(|| {
-        // What is missing should be so at the start.
-        run(&["cargo", "fetch", "--quiet", "--manifest-path", "fuzz/Cargo.toml"])?;
         let has_python = python::prepare_if_possible()?;
         node::prepare_if_possible().map(|()| has_python)
     });
@@ -51,7 +49,6 @@ fn read_sources() -> Result<()> {
         run_command(behind(&words(&format!("cargo clippy {what} -- -D warnings"))))?;
     }
     pure()?;
-    fuzz_targets()?;
     let mut doc = behind(&["cargo", "doc", "--workspace", "--no-deps", "--document-private-items"]);
     doc.env("RUSTDOCFLAGS", "-D warnings");
     run_command(doc)?;
@@ -69,16 +66,6 @@ pub fn ci() -> Result<()> {
 pub fn bench() -> Result<()> {
     packages::ensure(packages::TEST)?;
     run(&["cargo", "bench", "--workspace"])
-}
-
-/// Whether the fuzz targets compile. They are a workspace of their own, which needs nightly only to
-/// run.
-fn fuzz_targets() -> Result<()> {
-    let mut check = behind(&["cargo", "check", "--manifest-path", "fuzz/Cargo.toml"]);
-    // Only checked, so libFuzzer is not compiled: fresh machines have no compiler of C++. Crates
-    // that clippy has checked in the other workspace are taken from its folder.
-    check.env("CUSTOM_LIBFUZZER_PATH", "/nonexistent/libfuzzer.a").env("CARGO_TARGET_DIR", "target");
-    run_command(check)
 }
 
 /// Proves that the pure crates are pure.

@@ -1,8 +1,8 @@
 //! The fuzz targets, one after the other, with a nightly compiler and cargo-fuzz; both are
 //! installed if missing.
 //!
-//! CI compiles them, and runs those of readers on mutated samples, without a fuzzer:
-//! `lab/trace/tests/fuzz_smoke.rs`.
+//! CI compiles them as programs that read one input, and runs those of readers on mutated samples,
+//! without a fuzzer: `lab/trace/tests/fuzz_smoke.rs`.
 
 use anyhow::{Context, Result, bail};
 use std::fs;

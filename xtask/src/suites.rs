@@ -58,9 +58,9 @@ pub struct Suites {
 /// # Errors
 /// What does not compile.
 pub fn build() -> Result<Suites> {
-    // Examples are checked with the sources. The Python package is a library that no test needs,
-    // and is built with the same features here.
-    let line = "cargo build --workspace --all-features --lib --bins --tests --quiet";
+    // Examples and fuzz targets are checked with the sources. The Python package is a library that
+    // no test needs, and is built with the same features here.
+    let line = "cargo build --workspace --exclude pantler-fuzz --all-features --lib --bins --tests --quiet";
     let mut build = command(&words(line));
     build.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
     say(line);

@@ -23,7 +23,7 @@ mod secret_file;
 mod spec;
 mod ssd;
 mod tier;
-#[cfg(feature = "wire")]
+#[cfg(feature = "network")]
 pub mod wire;
 
 #[cfg(feature = "network")]
