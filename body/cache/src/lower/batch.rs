@@ -8,6 +8,8 @@
 //! Orders that go together share a round trip, and the time limit. After a batch that took at most
 //! a quarter of the limit the next may have twice as many; after one that took more than half of
 //! it, or was lost, half as many (B7). So a batch of twice as many takes half of the limit at most.
+//! A constant would be one block for each round trip, or too many for a slow link
+//! (`body/cache/tests/slow_link.rs`): docs/decisions/0095-batches-double-and-halve.md.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -12,6 +12,10 @@
 //! more with more than k. So the number in flight goes up as long as the measured rate follows, and
 //! `B` is four times that number, so that the end of a batch, when fewer are left, is short.
 //!
+//! No constant does for a disk and for an object store (`tests/scheduling/pace.rs`): one in flight
+//! reads a device of sixteen at a sixteenth of its rate, and sixteen keep each reader of a device
+//! that serves one waiting for fifteen others.
+//!
 //! The rate is that of the time in which something was in flight. Only epochs count in which
 //! requests were held back for the limit: other ones say nothing about it.
 //!

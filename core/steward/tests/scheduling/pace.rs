@@ -33,6 +33,29 @@ fn the_number_on_their_way_follows_the_device() {
 }
 
 #[test]
+fn no_constant_does_for_a_disk_and_for_a_store() {
+    println!("parallel    in flight  runs/s  each waits us");
+    // Runs per second, and how long each is on its way in nanoseconds (Little's law).
+    let reached = |parallel: usize, pace: PaceOptions| {
+        let (mut device, mut scheduler) = (Device::new(parallel, LATENCY_NS), scheduler(pace));
+        let (mut tag, mut now) = (0, 0);
+        now += device.saturate(&mut scheduler, 4000, &mut tag, now);
+        let took = device.saturate(&mut scheduler, 20_000, &mut tag, now);
+        let waits = u64::from(scheduler.pace().in_flight()) * took / 20_000;
+        let name =
+            if pace == PaceOptions::default() { "adapts".into() } else { pace.in_flight_max.to_string() };
+        println!("{parallel:>8} {name:>12} {:>7} {:>13}", 20_000 * 1_000_000_000 / took, waits / 1000);
+        (20_000 * 1_000_000_000 / took, waits)
+    };
+    let both = |pace| [1, 16].map(|parallel| reached(parallel, pace));
+    let [one, sixteen] = [1, 16].map(|in_flight| both(PaceOptions::fixed(16, in_flight)));
+    let adapts = both(PaceOptions::default());
+    // One at a time leaves a store of sixteen idle; sixteen keep a reader of a disk waiting.
+    assert!(one[1].0 * 12 < sixteen[1].0 && one[0].1 * 12 < sixteen[0].1, "{one:?} {sixteen:?}");
+    assert!(adapts[1].0 * 10 > sixteen[1].0 * 9 && adapts[0].1 <= 2 * one[0].1, "{adapts:?}");
+}
+
+#[test]
 fn a_device_that_changes_is_followed() {
     let mut scheduler = scheduler(PaceOptions::default());
     let (mut tag, mut now) = (0, 0);
