@@ -3,10 +3,10 @@
 use anyhow::Result;
 use clap::Args;
 use pantler_control::{ControlError, Size};
+use pantler_kernel::group;
 use pantler_kernel::process::{Member, command_of, read_process};
 use pantler_steer::Steer;
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
@@ -19,8 +19,6 @@ use crate::steering::{ReportFile, Steered, Words, control_error};
 use crate::summary;
 use crate::values;
 
-/// Where control groups are.
-const GROUPS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/memory"];
 /// Between two looks at which processes are there.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -116,7 +114,7 @@ impl Programs {
     }
 
     fn members(&self) -> Vec<Member> {
-        let inside = self.group.iter().flat_map(|group| processes_below(group));
+        let inside = self.group.iter().flat_map(|group| group::processes_below(group));
         self.pids.iter().copied().chain(inside).filter_map(Member::look).collect()
     }
 
@@ -143,12 +141,9 @@ impl Programs {
     }
 }
 
-/// The folder of a control group that was named by its path, from the root of its hierarchy or from
-/// that of the machine.
+/// The folder of a control group that was named by its path.
 fn group_of(named: &Path) -> Result<PathBuf> {
-    let below = |root: &&str| Path::new(root).join(named.strip_prefix("/").unwrap_or(named));
-    let candidates = GROUPS.iter().map(below).chain([named.to_owned()]);
-    candidates.into_iter().find(|folder| folder.join("cgroup.procs").is_file()).ok_or_else(|| {
+    group::find(named).ok_or_else(|| {
         let text = format!(
             "--cgroup {:?}: expected a control group, such as system.slice/NAME.service",
             named.display().to_string()
@@ -171,15 +166,4 @@ fn group_of_unit(unit: &str) -> Result<PathBuf> {
         let why = said.lines().last().map_or(String::new(), |line| format!(" (systemctl: {line})"));
         ControlError::not_found(format!("the control group of a running unit {unit:?}{why}")).into()
     })
-}
-
-/// The processes of a control group and of those below it.
-fn processes_below(group: &Path) -> Vec<u32> {
-    let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
-    let mut processes: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
-    let folders = fs::read_dir(group).into_iter().flatten().flatten();
-    for folder in folders.filter(|folder| folder.file_type().is_ok_and(|kind| kind.is_dir())) {
-        processes.extend(processes_below(&folder.path()));
-    }
-    processes
 }

@@ -2,11 +2,12 @@
 
 use std::fmt::Display;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use pantler_kernel::group::mounts::{Memory, Places};
+use pantler_kernel::group::mounts::{Memory, Places, has_controller};
+use pantler_kernel::mount_table::has_type;
 use pantler_kernel::process::read_process;
-use pantler_kernel::{pages, pid_namespace};
+use pantler_kernel::{damon, pages, pid_namespace};
 
 use crate::kernel::{CACHESTAT, Kernel, TRACEPOINTS, Version};
 use crate::trace::instance::mounted_tracefs;
@@ -43,7 +44,7 @@ pub fn doctor() -> Vec<Check> {
     checks.push(device_counters(places.as_ref().ok()));
     checks.push(asking(&kernel, pages::has_cachestat()));
     checks.extend(niceties(&kernel));
-    checks.push(left_alone(Path::new(DAMON)));
+    checks.push(left_alone(damon::that_pages_out(Path::new(damon::MONITORS))));
     checks
 }
 
@@ -142,17 +143,12 @@ fn tracefs() -> Check {
         }
         Some(root) => Err(format!("mounted at {}, and not readable by us", root.display())),
         // Steering mounts it, which is not a doctor's business.
-        None if kernel_has_tracefs() && lacking().is_empty() => {
+        None if has_type("tracefs") && lacking().is_empty() => {
             Ok("not mounted yet; it is when it is needed".to_owned())
         }
         None => Err("not mounted".to_owned()),
     };
     check("tracefs", found, "run as root: it is mounted when it is needed; the kernel needs CONFIG_TRACING")
-}
-
-fn kernel_has_tracefs() -> bool {
-    let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
-    known.lines().any(|line| line.split_ascii_whitespace().next_back() == Some("tracefs"))
 }
 
 fn memory(places: Option<&Places>) -> Check {
@@ -168,9 +164,11 @@ fn device_counters(places: Option<&Places>) -> Check {
     let found = match places {
         Some(Places { blkio: Some(own), .. }) => Ok(format!("cgroup v1 blkio at {}", own.display())),
         Some(Places { memory: Some(Memory::V2 { root, .. }), .. }) => {
-            let controllers = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
-            let has_io = controllers.split_ascii_whitespace().any(|word| word == "io");
-            if has_io { Ok("cgroup v2 io".to_owned()) } else { Err("cgroup v2 without io") }
+            if has_controller(root, "io") {
+                Ok("cgroup v2 io".to_owned())
+            } else {
+                Err("cgroup v2 without io")
+            }
         }
         _ => Err("no hierarchy counts device reads"),
     };
@@ -179,22 +177,10 @@ fn device_counters(places: Option<&Places>) -> Check {
     Check { needed: false, ..check("device counters", found, remedy) }
 }
 
-/// Where the kernel shows monitors of unused memory.
-const DAMON: &str = "/sys/kernel/mm/damon/admin/kdamonds";
-
 /// Whether cold pages stay while memory is not short. If a monitor pages them out, blocks leave
 /// that should stay by decision.
-fn left_alone(monitors: &Path) -> Check {
-    let names = |folder: &Path| -> Vec<_> {
-        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
-    };
-    let says = |path: &Path, word: &str| fs::read_to_string(path).is_ok_and(|text| text.trim() == word);
-    let pages_out = |monitor: &Path| {
-        let schemes = names(&monitor.join("contexts")).into_iter().flat_map(|it| names(&it.join("schemes")));
-        says(&monitor.join("state"), "on")
-            && schemes.into_iter().any(|it| says(&it.join("action"), "pageout"))
-    };
-    let found = match names(monitors).into_iter().find(|monitor| pages_out(monitor)) {
+fn left_alone(monitor: Option<PathBuf>) -> Check {
+    let found = match monitor {
         Some(monitor) => Err(format!("DAMON pages out what is cold: {}", monitor.display())),
         None => Ok("nothing visible pages out cold memory"),
     };
@@ -228,19 +214,11 @@ mod tests {
         assert!(checks.len() >= 5);
         assert!(checks.iter().all(|check| !check.remedy.is_empty() && !check.detail.is_empty()));
     }
+
     #[test]
     fn who_pages_out_what_is_cold_is_named() {
-        let root = tempfile::tempdir().expect("a folder");
-        let scheme = root.path().join("0/contexts/0/schemes/0");
-        fs::create_dir_all(&scheme).expect("made");
-        fs::write(scheme.join("action"), "pageout\n").expect("written");
-        fs::write(root.path().join("0/state"), "off\n").expect("written");
-        assert!(left_alone(root.path()).present);
-        fs::write(root.path().join("0/state"), "on\n").expect("written");
-        let check = left_alone(root.path());
-        let named = check.detail.ends_with(root.path().join("0").to_str().expect("a plain path"));
-        assert!(!check.present && !check.needed && named, "{check:?}");
-        fs::write(scheme.join("action"), "stat\n").expect("written");
-        assert!(left_alone(root.path()).present && left_alone(Path::new("/nowhere")).present);
+        let check = left_alone(Some("/monitors/0".into()));
+        assert!(!check.present && !check.needed && check.detail.ends_with("/monitors/0"), "{check:?}");
+        assert!(left_alone(None).present);
     }
 }

@@ -108,6 +108,28 @@ pub fn create(name: &str, joins: bool) -> Result<Box<dyn RunGroup>, KernelError>
     }
 }
 
+/// Where control groups are.
+const ROOTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/memory"];
+
+/// The folder of a control group that is named by its path, from the root of its hierarchy or from
+/// that of the machine.
+pub fn find(named: &Path) -> Option<PathBuf> {
+    let below = |root: &&str| Path::new(root).join(named.strip_prefix("/").unwrap_or(named));
+    let mut candidates = ROOTS.iter().map(below).chain([named.to_owned()]);
+    candidates.find(|folder| folder.join("cgroup.procs").is_file())
+}
+
+/// The processes of a control group and of those below it.
+pub fn processes_below(group: &Path) -> Vec<u32> {
+    let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    let mut processes: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
+    let folders = fs::read_dir(group).into_iter().flatten().flatten();
+    for folder in folders.filter(|folder| folder.file_type().is_ok_and(|kind| kind.is_dir())) {
+        processes.extend(processes_below(&folder.path()));
+    }
+    processes
+}
+
 /// Reads a control file.
 ///
 /// # Errors

@@ -6,8 +6,8 @@
 //! * [`reclaim`]: by which order the kernel says that it evicts.
 //! * [`group`]: the control group of one run, version 1 or 2; [`memory`]: limits of the groups that
 //!   this process is in.
-//! * [`process`], [`pid_namespace`], [`mount_table`]: what `/proc` says; [`unserved`]: mounts
-//!   without a server.
+//! * [`process`], [`opened`], [`pid_namespace`], [`mount_table`]: what `/proc` says; [`unserved`]:
+//!   mounts without a server; [`damon`]: monitors of unused memory.
 //! * [`limits`], [`clock`], [`heap`]: descriptors, the clock, scheduling, what the heap keeps.
 //! * [`file_handle`]: names of files that survive closing.
 //! * [`btf`]: where the kernel's structs keep their fields.
@@ -18,6 +18,7 @@
 
 pub mod btf;
 pub mod clock;
+pub mod damon;
 pub mod error;
 pub mod file_handle;
 pub mod group;
@@ -27,6 +28,7 @@ pub mod limits;
 pub mod memory;
 pub mod mount_table;
 pub mod names;
+pub mod opened;
 pub mod pages;
 pub mod pid_namespace;
 pub mod process;

@@ -35,6 +35,12 @@ pub fn parse(table: &[u8]) -> Vec<MountedAt> {
     table.split(|&byte| byte == b'\n').filter_map(MountedAt::parse).collect()
 }
 
+/// Whether the kernel can mount that type of file system.
+pub fn has_type(kind: &str) -> bool {
+    let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    known.lines().any(|line| line.split_ascii_whitespace().next_back() == Some(kind))
+}
+
 /// The device number as events write it.
 pub fn kernel_dev(st_dev: u64) -> u32 {
     rustix::fs::major(st_dev) << 20 | rustix::fs::minor(st_dev)

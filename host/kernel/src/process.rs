@@ -52,12 +52,20 @@ pub fn lineage(process: u32) -> Vec<Member> {
     std::iter::successors(Member::look(process), next).take(ANCESTORS_MAX).collect()
 }
 
+/// All processes that can be seen.
+///
+/// # Errors
+/// When `/proc` cannot be read.
+pub fn processes() -> io::Result<Vec<u32>> {
+    let folders = std::fs::read_dir("/proc")?.flatten();
+    Ok(folders.filter_map(|folder| folder.file_name().to_str()?.parse().ok()).collect())
+}
+
 /// A process and all that it started, as far as they run now: each after the process that started
 /// it, and without the calling process.
 pub fn family(process: u32) -> Vec<Member> {
-    let folders = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = folders.filter_map(|folder| folder.file_name().to_str()?.parse().ok());
-    let all: Vec<Member> = pids.filter(|&pid| pid != std::process::id()).filter_map(Member::look).collect();
+    let pids = processes().unwrap_or_default().into_iter().filter(|&pid| pid != std::process::id());
+    let all: Vec<Member> = pids.filter_map(Member::look).collect();
     let mut found: Vec<Member> = all.iter().filter(|member| member.pid == process).copied().collect();
     let mut at = 0;
     while let Some(parent) = found.get(at).copied() {

@@ -2,7 +2,7 @@
 //! them.
 
 use pantler_kernel::group::mounts::has_folder;
-use pantler_kernel::process::{cgroup_of, status_numbers};
+use pantler_kernel::process::{cgroup_of, processes, status_numbers};
 use pantler_steward::OwnerId;
 
 /// What makes an owner.
@@ -38,8 +38,7 @@ impl Key {
 pub(super) fn gone(mut groups: Vec<(OwnerId, Key)>) -> Vec<OwnerId> {
     groups.retain(|(_, group)| !matches!(group, Key::Cgroup(path) if has_folder(path)));
     // Where processes cannot be listed no user is known to be gone.
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let processes = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let Ok(processes) = processes() else { return Vec::new() };
     for process in processes {
         if groups.is_empty() {
             break;

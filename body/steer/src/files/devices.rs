@@ -1,12 +1,11 @@
 //! The mounted file systems, as `mountinfo` lists them, and which device events name for an open
 //! file.
 
-use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use pantler_kernel::mount_table::{MountedAt, kernel_dev, mounts};
+use pantler_kernel::opened::{MappedFile, OpenedFile, mapped_by, mount_of, opened_by};
 
 use super::FileKey;
 use super::layers;
@@ -53,10 +52,9 @@ impl Devices {
         self.mounts = mounts().unwrap_or_default();
     }
 
-    /// The mount of a descriptor, which its process's `fdinfo` names.
+    /// The mount of a descriptor.
     pub fn mount_of_descriptor(&mut self, tid: u32, number: i32) -> Option<&MountedAt> {
-        let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{number}")).ok()?;
-        let id: u32 = info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()?;
+        let id = mount_of(tid, number)?;
         if !self.mounts.iter().any(|mount| mount.id == id) {
             self.reload();
         }
@@ -66,14 +64,7 @@ impl Devices {
     /// The descriptors under which a thread has the file open.
     pub fn descriptors_of(&mut self, tid: u32, key: FileKey) -> Vec<Descriptor> {
         let mut found = Vec::new();
-        let Ok(entries) = fs::read_dir(format!("/proc/{tid}/fd")) else { return found };
-        for entry in entries.flatten() {
-            let link = entry.path();
-            // The link is followed by stat: this is the opened file, whatever its path is now.
-            let Ok(meta) = fs::metadata(&link) else { continue };
-            let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
-            let (Some(number), true) = (number, meta.is_file()) else { continue };
-            let (dev, ino) = (kernel_dev(meta.dev()), meta.ino());
+        for OpenedFile { number, link, dev, ino } in opened_by(tid) {
             // Only an overlay may tell another inode than events do: of the others no more is
             // asked.
             if ino != key.ino && self.mounts.iter().any(|mount| mount.dev == dev && !mount.is_overlay()) {
@@ -96,18 +87,12 @@ impl Devices {
 
     /// The address range at which a process has the file mapped, as `/proc` writes it.
     pub fn mapping_of(&mut self, tid: u32, key: FileKey) -> Option<String> {
-        let maps = fs::read_to_string(format!("/proc/{tid}/maps")).ok()?;
-        maps.lines().find_map(|line| {
-            let mut words = line.split_ascii_whitespace();
-            let range = words.next()?;
-            let (major, minor) = words.nth(2)?.split_once(':')?;
-            let number = |text| u32::from_str_radix(text, 16).ok();
-            let dev = number(major)? << 20 | number(minor)?;
-            let ino = words.next()?.parse::<u64>().ok()?;
-            let overlay = || self.mounts.iter().any(|mount| mount.dev == dev && mount.is_overlay());
-            let is_it = ino == key.ino && dev == key.dev || layers::same_number(ino, key.ino) && overlay();
-            is_it.then(|| range.to_owned())
-        })
+        let is_overlay = |dev| self.mounts.iter().any(|mount| mount.dev == dev && mount.is_overlay());
+        let mut mapped = mapped_by(tid).into_iter();
+        let found = mapped.find(|&MappedFile { dev, ino, .. }| {
+            ino == key.ino && dev == key.dev || layers::same_number(ino, key.ino) && is_overlay(dev)
+        });
+        found.map(|mapped| mapped.range)
     }
 
     /// The file that events name when the file that is open here is used: itself, or the one below

@@ -59,14 +59,18 @@ impl Places {
         let v2 = || {
             let mount = mounts.lines().filter_map(Mount::parse).find(|mount| mount.kind == "cgroup2")?;
             let top = mount.folder_of(root, mount.root);
-            let controllers = fs::read_to_string(top.join("cgroup.controllers")).ok()?;
-            let has_memory = controllers.split_ascii_whitespace().any(|word| word == "memory");
             let own = mount.folder_of(root, own_group(&own, "")?);
-            has_memory.then_some(Memory::V2 { root: top, own })
+            has_controller(&top, "memory").then_some(Memory::V2 { root: top, own })
         };
         let memory = v1("memory").map(|own| Memory::V1 { own }).or_else(v2);
         Ok(Places { memory, blkio: v1("blkio") })
     }
+}
+
+/// Whether a group of version 2 has a controller.
+pub fn has_controller(group: &Path, name: &str) -> bool {
+    let controllers = fs::read_to_string(group.join("cgroup.controllers")).unwrap_or_default();
+    controllers.split_ascii_whitespace().any(|word| word == name)
 }
 
 /// Whether a group of that name, as [`cgroup_of`](crate::process::cgroup_of) gives it, has a folder
