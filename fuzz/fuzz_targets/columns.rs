@@ -1,4 +1,4 @@
 //! Arbitrary bytes as a CSV with columns that are named by its first line.
 #![cfg_attr(fuzzing, no_main)]
 
-pantler_fuzz::target!(|bytes: &[u8]| pantler_fuzz::run("columns", bytes));
+pantler_fuzz::target!(|bytes| pantler_fuzz::run("columns", bytes));

@@ -1,4 +1,4 @@
 //! Arbitrary bytes as any file, guessed and perhaps compressed.
 #![cfg_attr(fuzzing, no_main)]
 
-pantler_fuzz::target!(|bytes: &[u8]| pantler_fuzz::run("guess", bytes));
+pantler_fuzz::target!(|bytes| pantler_fuzz::run("guess", bytes));

@@ -1,4 +1,4 @@
 //! Arbitrary bytes as a generator's specification.
 #![cfg_attr(fuzzing, no_main)]
 
-pantler_fuzz::target!(|bytes: &[u8]| pantler_fuzz::run("specification", bytes));
+pantler_fuzz::target!(|bytes| pantler_fuzz::run("specification", bytes));

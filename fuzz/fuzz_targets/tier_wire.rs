@@ -1,4 +1,4 @@
 //! Arbitrary bytes as what a client sends to a tier server.
 #![cfg_attr(fuzzing, no_main)]
 
-pantler_fuzz::target!(|bytes: &[u8]| pantler_fuzz::tier::wire(bytes));
+pantler_fuzz::target!(|bytes| pantler_fuzz::tier::wire(bytes));

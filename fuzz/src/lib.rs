@@ -12,13 +12,13 @@ use trace::Target;
 /// its standard input.
 #[macro_export]
 macro_rules! target {
-    ($run:expr) => {
+    (|$bytes:ident| $run:expr) => {
         #[cfg(fuzzing)]
-        libfuzzer_sys::fuzz_target!($run);
+        libfuzzer_sys::fuzz_target!(|$bytes: &[u8]| $run);
 
         #[cfg(not(fuzzing))]
         fn main() -> std::io::Result<()> {
-            $crate::once($run)
+            $crate::once(|$bytes| $run)
         }
     };
 }

@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_answers_grow_old() {
-        let store = Store::new(Box::new(Reticent), "store", "here", false, Duration::from_secs(2));
+        let store = Store::new(Box::new(Reticent), "store", "here", false, Duration::from_secs(60));
         let start = Instant::now();
         let directory = |at: usize| store.remember(at.to_string(), start, &Found::Directory);
         (0..NAMES_MAX + 9).for_each(directory);
