@@ -169,18 +169,20 @@ fn a_mount_with_each_of_ten_policies_is_named_by_timing_alone() {
 #[test]
 fn a_mount_as_it_comes_is_named_right_or_not_at_all() {
     let Some(scene) = Scene::new() else { return };
-    for (seed, policy) in (1..).zip(["lru", "fifo", "arc", "s3-fifo"]) {
+    for policy in ["lru", "fifo", "arc", "s3-fifo"] {
         // Blocks of one page: of larger ones a mount keeps the pages that are read, and Dust sees
         // two sizes at once.
-        let mounted = scene.mount(policy, |_| {});
-        let frames = mounted.counters().capacity_blocks as f64;
-        let found = scene.asked(seed);
-        if found["verdict"] == "known" {
-            let blocks = found["capacity"].as_f64().expect("a number");
-            assert_eq!(found["family"], policy, "{found}");
-            assert!((blocks - frames).abs() < 0.1 * frames, "{policy}: {found}");
+        for seed in 1..=2 {
+            let mounted = scene.mount(policy, |_| {});
+            let frames = mounted.counters().capacity_blocks as f64;
+            let found = scene.asked(seed);
+            if found["verdict"] == "known" {
+                let blocks = found["capacity"].as_f64().expect("a number");
+                assert_eq!(found["family"], policy, "{found}");
+                assert!((blocks - frames).abs() < 0.1 * frames, "{policy}: {found}");
+            }
+            mounted.unmount().unwrap();
         }
-        mounted.unmount().unwrap();
     }
     // One that fetches ahead whatever is read is told so, and what to do about it.
     let mounted = scene.mount("lru", |options| {

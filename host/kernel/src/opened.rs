@@ -20,17 +20,6 @@ pub struct OpenedFile {
     pub ino: u64,
 }
 
-/// A part of the memory of a process that shows a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MappedFile {
-    /// Its addresses, as `/proc` writes them.
-    pub range: String,
-    /// The file's device, as events write it.
-    pub dev: u32,
-    /// The file's inode.
-    pub ino: u64,
-}
-
 /// The regular files that a thread has open; none when it is gone.
 pub fn opened_by(tid: u32) -> impl Iterator<Item = OpenedFile> {
     let links = read_dir(format!("/proc/{tid}/fd")).into_iter().flatten().flatten();
@@ -47,20 +36,22 @@ pub fn mount_of(tid: u32, number: i32) -> Option<u32> {
     info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
 }
 
-/// The files that a process has mapped, by address; none when it is gone.
-pub fn mapped_by(tid: u32) -> Vec<MappedFile> {
-    read_process(tid, "maps").unwrap_or_default().lines().filter_map(MappedFile::parse).collect()
+/// The addresses, as `/proc` writes them, at which a process has a file mapped: the first whose
+/// device, as events write it, and inode are the right ones.
+pub fn mapping_of(tid: u32, is_right: impl Fn(u32, u64) -> bool) -> Option<String> {
+    let maps = read_process(tid, "maps").ok()?;
+    let mut mappings = maps.lines().filter_map(parse_mapping);
+    let (range, ..) = mappings.find(|&(_, dev, ino)| is_right(dev, ino))?;
+    Some(range.to_owned())
 }
 
-impl MappedFile {
-    fn parse(line: &str) -> Option<Self> {
-        let mut words = line.split_ascii_whitespace();
-        let range = words.next()?;
-        let (major, minor) = words.nth(2)?.split_once(':')?;
-        let number = |text| u32::from_str_radix(text, 16).ok();
-        let (dev, ino) = (number(major)? << 20 | number(minor)?, words.next()?.parse().ok()?);
-        (ino > 0).then(|| Self { range: range.to_owned(), dev, ino })
-    }
+/// Addresses, device and inode in a line of `maps`.
+fn parse_mapping(line: &str) -> Option<(&str, u32, u64)> {
+    let mut words = line.split_ascii_whitespace();
+    let range = words.next()?;
+    let (major, minor) = words.nth(2)?.split_once(':')?;
+    let number = |text| u32::from_str_radix(text, 16).ok();
+    Some((range, number(major)? << 20 | number(minor)?, words.next()?.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -71,7 +62,7 @@ mod tests {
     fn this_process_has_its_program_mapped_and_what_it_opened_open() {
         let (own, program) = (std::process::id(), metadata("/proc/self/exe").expect("a file"));
         let is_program = |dev, ino| (dev, ino) == (kernel_dev(program.dev()), program.ino());
-        assert!(mapped_by(own).iter().any(|mapped| is_program(mapped.dev, mapped.ino)));
+        assert!(mapping_of(own, is_program).is_some() && mapping_of(own, |_, _| false).is_none());
         let _open = std::fs::File::open("/proc/self/exe").expect("opened");
         let opened = opened_by(own).find(|opened| is_program(opened.dev, opened.ino)).expect("it is open");
         let mounts = crate::mount_table::mounts().expect("a table");
@@ -80,11 +71,10 @@ mod tests {
     }
 
     #[test]
-    fn memory_without_a_file_is_no_mapped_file() {
+    fn a_mapping_names_device_and_inode() {
         let file = "7f00-7f10 r--p 00000000 fd:1a 131 /usr/lib/a b";
-        let mapped = MappedFile { range: "7f00-7f10".to_owned(), dev: 0xfd << 20 | 0x1a, ino: 131 };
-        assert_eq!(MappedFile::parse(file), Some(mapped));
-        assert_eq!(MappedFile::parse("7f00-7f10 rw-p 00000000 00:00 0 [heap]"), None);
-        assert_eq!(MappedFile::parse(""), None);
+        assert_eq!(parse_mapping(file), Some(("7f00-7f10", 0xfd << 20 | 0x1a, 131)));
+        assert_eq!(parse_mapping("7f00-7f10 rw-p 00000000 00:00 0 [heap]"), Some(("7f00-7f10", 0, 0)));
+        assert_eq!(parse_mapping(""), None);
     }
 }

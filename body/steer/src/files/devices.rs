@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
 
 use pantler_kernel::mount_table::{MountedAt, kernel_dev, mounts};
-use pantler_kernel::opened::{MappedFile, OpenedFile, mapped_by, mount_of, opened_by};
+use pantler_kernel::opened::{self, OpenedFile, mount_of, opened_by};
 
 use super::FileKey;
 use super::layers;
@@ -88,11 +88,9 @@ impl Devices {
     /// The address range at which a process has the file mapped, as `/proc` writes it.
     pub fn mapping_of(&mut self, tid: u32, key: FileKey) -> Option<String> {
         let is_overlay = |dev| self.mounts.iter().any(|mount| mount.dev == dev && mount.is_overlay());
-        let mut mapped = mapped_by(tid).into_iter();
-        let found = mapped.find(|&MappedFile { dev, ino, .. }| {
+        opened::mapping_of(tid, |dev, ino| {
             ino == key.ino && dev == key.dev || layers::same_number(ino, key.ino) && is_overlay(dev)
-        });
-        found.map(|mapped| mapped.range)
+        })
     }
 
     /// The file that events name when the file that is open here is used: itself, or the one below

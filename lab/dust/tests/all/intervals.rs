@@ -49,8 +49,8 @@ fn intervals_hold_the_truth() {
 
 #[test]
 fn intervals_of_who_draws_hold_the_truth() {
-    let coverage = coverage(true, 6);
-    assert!(coverage.capacity.all > 15, "{coverage}");
+    let coverage = coverage(true, 8);
+    assert!(coverage.capacity.all > 20, "{coverage}");
     assert!(coverage.capacity.width < 0.25 * f64::from(coverage.capacity.all), "{coverage}");
     holds(&coverage);
 }

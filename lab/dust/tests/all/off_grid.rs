@@ -9,7 +9,7 @@ use pantler_dust::{Known, Options};
 /// Replays with another seed: change it here.
 const SEED: u64 = 2026;
 /// Caches of each kind.
-const EACH: u32 = 5;
+const EACH: u32 = 8;
 /// What is there, by family, key and value.
 const TRUTHS: [(&str, &str, f64); 8] = [
     ("w-tinylfu", "window", 0.1),

@@ -19,7 +19,7 @@ fn tiny_caches_are_never_called_something_else() {
         for (at, spec) in leaves(3).into_iter().enumerate() {
             for noise in [0.0, 0.02] {
                 let seed = random.word();
-                if !all && (at + round + usize::from(noise > 0.0)) % 9 != 0 {
+                if !all && (at + round + usize::from(noise > 0.0)) % 6 != 0 {
                     continue;
                 }
                 let trial = Trial { spec, frames, noise, interference: 0.0, seed };

@@ -112,7 +112,7 @@ fn a_wrong_list_of_candidates_shows() {
 #[test]
 fn strangers_are_unknown() {
     let (mut known, mut random) = (0, Random::new(SEED));
-    for round in 0..3 {
+    for round in 0..5 {
         for (name, choice) in STRANGERS {
             let frames = near(100, &mut random);
             let mut stranger = Stranger::new(choice, frames, 0.02, random.split());
@@ -126,5 +126,5 @@ fn strangers_are_unknown() {
             }
         }
     }
-    assert!(known == 0, "{known} of 12 strangers were called known");
+    assert!(known <= 1, "{known} of 20 strangers were called known");
 }
