@@ -173,7 +173,7 @@ impl Cache {
     /// before this returns.
     pub fn with_steward<R>(&self, talk: impl FnOnce(&mut Steward) -> R) -> R {
         let mut frames = self.lock();
-        let result = talk(&mut frames.steward);
+        let result = talk(frames.steward_mut());
         self.obey(&mut frames, None);
         self.wake(&frames);
         result
@@ -182,12 +182,12 @@ impl Cache {
     /// From now on `bell` is called whenever there are notices to [take](Self::take_notices). It is
     /// called under the lock of the frames: it must not call back, nor wait.
     pub fn ring_for_notices(&self, bell: impl Fn() + Send + 'static) {
-        self.lock().bell = Some(Box::new(bell));
+        self.lock().notices_mut().ring(bell);
     }
 
     /// Notices for owners since the last call, oldest first; at most a bounded number is kept.
     pub fn take_notices(&self) -> Vec<(OwnerId, Notice)> {
-        std::mem::take(&mut self.lock().notices)
+        self.lock().notices_mut().take()
     }
 
     /// Hands the requested bytes to `use_bytes`: all of them, or as many as there are before the
@@ -266,7 +266,7 @@ impl Cache {
             let block = Block::new(request.file, index);
             // A fetch because of the one before may have replaced this one; its bytes are
             // in use, and stay.
-            if frames.steward.lookup(block).is_some() {
+            if frames.steward().lookup(block).is_some() {
                 let access = self.access(&mut frames, request, block, None);
                 assert!(!matches!(access, Some((Access::Miss(_), _))), "F1: a cached block is no miss");
             }
@@ -397,9 +397,9 @@ impl Cache {
         block: Block,
         run: Option<usize>,
     ) -> Option<(Access, Pages)> {
-        frames.tell();
+        frames.tell_steward(Below::tell);
         let (pages, end) = self.asked(request);
-        let (access, part) = frames.steward.access_part(request.owner, block, &pages, end);
+        let (access, part) = frames.steward_mut().access_part(request.owner, block, &pages, end);
         let found = match access {
             Access::Hit(frame) | Access::Arriving(frame) => Some((frame, frames.slot(frame).ticket)),
             Access::Miss(_) | Access::Full => None,
@@ -456,20 +456,19 @@ impl Cache {
     #[inline]
     fn obey(&self, frames: &mut Frames, request: Option<&Request<'_>>) {
         frames.obey(&self.slab);
-        if !frames.wanted.is_empty() {
+        if frames.wants() {
             match frames.queue_wanted(request, self.cut, &self.slab) {
                 0 => {}
                 1 => self.prefetches.notify_one(),
                 _ => self.prefetches.notify_all(),
             }
         }
-        let Frames { scheduler, steward, .. } = frames;
-        scheduler.keep_lists(steward.lists(), |owner| steward.list(owner).is_some());
+        frames.keep_lists();
     }
 
     /// Something has come to its end: what was held back may begin.
     fn notify_prefetchers(&self, frames: &Frames) {
-        if frames.scheduler.waiting() > 0 {
+        if frames.scheduler().waiting() > 0 {
             self.prefetches.notify_one();
         }
     }
@@ -482,9 +481,9 @@ impl Cache {
     /// What is going on, all at the same moment.
     pub fn activity(&self) -> Activity {
         let frames = self.lock();
-        let scheduler = &frames.scheduler;
+        let scheduler = frames.scheduler();
         Activity {
-            sleepers: frames.sleepers,
+            sleepers: frames.sleepers(),
             on_their_way: scheduler.on_their_way(),
             due: scheduler.due(),
             waiting: scheduler.waiting() as u32,
@@ -497,14 +496,14 @@ impl Cache {
     }
 
     fn sleep<'a>(&self, mut frames: MutexGuard<'a, Frames>) -> MutexGuard<'a, Frames> {
-        frames.sleepers += 1;
+        frames.sleeper_begins();
         let (mut frames, _) = self.changed.wait_timeout(frames, SPARE_WAIT).expect("the frames are in order");
-        frames.sleepers -= 1;
+        frames.sleeper_ends();
         frames
     }
 
     fn wake(&self, frames: &Frames) {
-        if frames.sleepers > 0 {
+        if frames.sleepers() > 0 {
             self.changed.notify_all();
         }
     }

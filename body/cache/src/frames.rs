@@ -12,19 +12,18 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use pantler_steward::{Action, Block, Frame, Kept, Notice, OwnerId, Steward, Why};
+use pantler_steward::{Action, Block, Frame, Kept, OwnerId, Steward, Why};
 use pantler_tier::Put;
 
 use crate::lower::Below;
 use crate::memory::{Buffers, Slab};
+use crate::notices::Notices;
 use crate::pages::{Cut, Pages};
 use crate::request::Request;
 use crate::scheduler::{BlockFetch, Scheduler, Wanted};
 
 /// No buffer.
 const NONE: u32 = u32::MAX;
-/// Notices kept until they are taken; older ones are lost.
-const NOTICES_MAX: usize = 64;
 
 /// What a frame holds.
 ///
@@ -108,24 +107,22 @@ impl Missing {
 }
 
 pub(crate) struct Frames {
-    pub(crate) steward: Steward,
+    steward: Steward,
     /// Lower tiers, when there are some.
-    pub(crate) below: Option<Below>,
+    below: Option<Below>,
     slots: Vec<Slot>,
-    pub(crate) buffers: Buffers,
+    buffers: Buffers,
     tickets: u64,
     /// Threads that sleep until something arrives or is given up.
-    pub(crate) sleepers: u32,
-    pub(crate) notices: Vec<(OwnerId, Notice)>,
-    /// Told when there are notices.
-    pub(crate) bell: Option<Box<dyn Fn() + Send>>,
+    sleepers: u32,
+    notices: Notices,
     /// What is wanted and not handed over yet.
-    pub(crate) wanted: VecDeque<Wanted>,
-    pub(crate) scheduler: Scheduler,
+    wanted: VecDeque<Wanted>,
+    scheduler: Scheduler,
     /// Threads that read ahead.
-    pub(crate) workers: u32,
+    workers: u32,
     /// They end.
-    pub(crate) is_stopping: bool,
+    is_stopping: bool,
 }
 
 impl Frames {
@@ -142,8 +139,7 @@ impl Frames {
             buffers,
             tickets: 0,
             sleepers: 0,
-            notices: Vec::new(),
-            bell: None,
+            notices: Notices::default(),
             wanted: VecDeque::new(),
             scheduler,
             workers: 0,
@@ -151,11 +147,35 @@ impl Frames {
         }
     }
 
+    pub(crate) fn steward(&self) -> &Steward {
+        &self.steward
+    }
+
+    pub(crate) fn steward_mut(&mut self) -> &mut Steward {
+        &mut self.steward
+    }
+
+    pub(crate) fn scheduler(&self) -> &Scheduler {
+        &self.scheduler
+    }
+
+    pub(crate) fn scheduler_mut(&mut self) -> &mut Scheduler {
+        &mut self.scheduler
+    }
+
+    pub(crate) fn notices_mut(&mut self) -> &mut Notices {
+        &mut self.notices
+    }
+
+    pub(crate) fn below(&self) -> Option<&Below> {
+        self.below.as_ref()
+    }
+
     pub(crate) fn slot(&self, frame: Frame) -> Slot {
         self.slots[frame.0 as usize]
     }
 
-    pub(crate) fn slot_mut(&mut self, frame: Frame) -> &mut Slot {
+    fn slot_mut(&mut self, frame: Frame) -> &mut Slot {
         &mut self.slots[frame.0 as usize]
     }
 
@@ -201,18 +221,28 @@ impl Frames {
                     let ticket = self.reserve(frame, State::Queued);
                     self.wanted.push_back(Wanted { block, frame, ticket, why });
                 }
-                Action::Notice { owner, notice } => {
-                    if self.notices.len() == NOTICES_MAX {
-                        self.notices.remove(0);
-                    }
-                    self.notices.push((owner, notice));
-                    if let Some(bell) = &self.bell {
-                        bell();
-                    }
-                }
+                Action::Notice { owner, notice } => self.notices.push(owner, notice),
                 _ => {}
             }
         }
+    }
+
+    /// The lists of owners that have none any more are not read ahead for.
+    pub(crate) fn keep_lists(&mut self) {
+        let Self { scheduler, steward, .. } = self;
+        scheduler.keep_lists(steward.lists(), |owner| steward.list(owner).is_some());
+    }
+
+    /// Tells the steward something of lower tiers, if there are some.
+    pub(crate) fn tell_steward(&mut self, tell: impl FnOnce(&Below, &mut Steward)) {
+        if let Some(below) = &self.below {
+            tell(below, &mut self.steward);
+        }
+    }
+
+    /// Whether something is wanted that is not queued yet.
+    pub(crate) fn wants(&self) -> bool {
+        !self.wanted.is_empty()
     }
 
     /// Queues what the steward wants beside what a reader waits for. What it looked ahead comes
@@ -261,13 +291,6 @@ impl Frames {
         }
     }
 
-    /// Before a reference: what the steward has to know of lower tiers.
-    pub(crate) fn tell(&mut self) {
-        if let Some(below) = &self.below {
-            below.tell(&mut self.steward);
-        }
-    }
-
     /// What was ordered of lower tiers may be done.
     pub(crate) fn release(&mut self, slab: &Slab) {
         self.obey(slab);
@@ -299,6 +322,17 @@ impl Frames {
         assert!(slot.state == State::Filling && slot.buffer == NONE, "F1: {frame:?} has a buffer already");
         slot.buffer = buffer;
         Some(*slot)
+    }
+
+    /// From now on a frame that has bytes is being filled with more of them, and readers of its
+    /// block wait. The caller becomes a user of its buffer, which has memory for `pages`, too.
+    pub(crate) fn refill(&mut self, frame: Frame, pages: Pages, slab: &Slab) {
+        let slot = self.slot_mut(frame);
+        assert!(slot.state == State::Ready, "F1: {frame:?} has no bytes");
+        slot.state = State::Filling;
+        let Slot { buffer, held, .. } = *slot;
+        slab.enter(buffer);
+        self.buffers.back(buffer, held | pages, slab);
     }
 
     /// A block holds these bytes from now on, `valid` of which the file has: readers may have them.
@@ -377,6 +411,49 @@ impl Frames {
         if buffer != NONE {
             self.buffers.put_back(buffer, slab);
         }
+    }
+
+    /// Threads that sleep until something arrives or is given up.
+    pub(crate) fn sleepers(&self) -> u32 {
+        self.sleepers
+    }
+
+    pub(crate) fn sleeper_begins(&mut self) {
+        self.sleepers += 1;
+    }
+
+    pub(crate) fn sleeper_ends(&mut self) {
+        self.sleepers -= 1;
+    }
+
+    /// Threads that read ahead.
+    pub(crate) fn workers(&self) -> u32 {
+        self.workers
+    }
+
+    pub(crate) fn worker_begins(&mut self) {
+        self.workers += 1;
+    }
+
+    /// Queued blocks do not come any more after the last, and a queued block is pinned: they are
+    /// given up then, and this is true.
+    pub(crate) fn worker_ends(&mut self, slab: &Slab) -> bool {
+        self.workers -= 1;
+        if self.workers == 0 {
+            for fetch in self.scheduler.abandon() {
+                self.give_up(fetch.wanted, slab);
+            }
+        }
+        self.workers == 0
+    }
+
+    /// Threads that read ahead end.
+    pub(crate) fn stop(&mut self) {
+        self.is_stopping = true;
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping
     }
 
     /// Whether a frame can be [equipped](Self::equip) now.

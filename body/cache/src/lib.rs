@@ -37,6 +37,7 @@ mod error;
 mod frames;
 mod lower;
 mod memory;
+mod notices;
 mod options;
 mod pages;
 mod request;

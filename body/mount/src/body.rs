@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use pantler_control::{
     Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, FILES_SHOWN, FileExplanation, FileStat,
@@ -325,7 +324,7 @@ impl Body for MountBody {
     fn stop(&self, speaker: &Speaker) -> Result<(), ControlError> {
         speaker.check_speaks_for(rustix::process::geteuid().as_raw())?;
         crate::stale::detach(&self.mountpoint).map_err(|error| ControlError::failed(error.to_string()))?;
-        self.core.stopped.store(true, Ordering::SeqCst);
+        self.core.stop();
         Ok(())
     }
 }

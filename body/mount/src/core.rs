@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fuser::{FileAttr, Request};
@@ -26,6 +26,7 @@ use crate::reading::Limiter;
 use crate::tiers::{self, TierThreads};
 use crate::{MountError, MountOptions};
 
+/// The parts of a mount, each a type with rules of its own.
 pub(crate) struct Core {
     pub(crate) options: MountOptions,
     pub(crate) shelf: Arc<Shelf>,
@@ -39,9 +40,9 @@ pub(crate) struct Core {
     /// Reads that wait for blocks, or would.
     pub(crate) limiter: Limiter<Read>,
     /// Whether a control door gave the mount point back; by now it may be another mount's.
-    pub(crate) stopped: AtomicBool,
+    stopped: AtomicBool,
     /// Whether serving a request panicked.
-    pub(crate) is_broken: AtomicBool,
+    broken: AtomicBool,
     _hosted: Hosted,
 }
 
@@ -81,8 +82,26 @@ impl Core {
             programs,
             tier_threads: TierThreads::default(),
             page_dropper: PageDropper::default(),
-            is_broken: AtomicBool::new(false),
+            broken: AtomicBool::new(false),
         })
+    }
+
+    /// A control door gave the mount point back.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
+    }
+
+    /// Serving a request panicked.
+    pub(crate) fn set_broken(&self) {
+        self.broken.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Acquire)
     }
 
     pub(crate) fn cache(&self) -> &Cache {

@@ -6,7 +6,6 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use fuser::{
@@ -61,7 +60,7 @@ struct Serving<'a>(#[deref(forward)] &'a Core);
 impl Drop for Serving<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.is_broken.store(true, Ordering::Release);
+            self.0.set_broken();
             self.0.limiter.break_off();
         }
     }

@@ -4,7 +4,6 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -220,13 +219,13 @@ impl Mounted {
     }
 
     fn is_broken(&self) -> bool {
-        self.core.is_broken.load(Ordering::Acquire)
+        self.core.is_broken()
     }
 
     /// Whether a control door took the mount point away. Programs that hold files open may still be
     /// served, and the mount point may carry another mount.
     pub fn is_stopped(&self) -> bool {
-        self.core.stopped.load(Ordering::SeqCst)
+        self.core.is_stopped()
     }
 
     /// Unmounts, and waits for requests under way. Files that programs hold open keep working for a

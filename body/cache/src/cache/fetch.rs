@@ -52,7 +52,7 @@ impl Cache {
     /// on, `run` at most. Until then prefetches hold back.
     pub(super) fn demand(&self, frames: &mut Frames, owner: OwnerId, block: Block, frame: Frame, run: usize) {
         let wanted = Wanted { block, frame, ticket: frames.slot(frame).ticket, why: Why::Demand };
-        frames.scheduler.demand(owner, wanted, run as u32, self.cut.offset(block));
+        frames.scheduler_mut().demand(owner, wanted, run as u32, self.cut.offset(block));
     }
 
     /// Pages of `block` that `request` waits for, in a frame that has no buffer yet.
@@ -79,7 +79,7 @@ impl Cache {
                     frames = self.sleep(frames);
                     if frames.slot(first.frame).ticket != ticket {
                         // Invalidated before it began.
-                        frames.scheduler.demanded(ticket);
+                        frames.scheduler_mut().demanded(ticket);
                         self.notify_prefetchers(&frames);
                         return Ok(None);
                     }
@@ -130,25 +130,23 @@ impl Cache {
             pages = slot.lacks(pages, self.cut);
             more.slot = slot;
         }
-        debug_assert_eq!(frames.steward.lookup(block), Some(frame), "F1: {block} is in its frame");
+        debug_assert_eq!(frames.steward().lookup(block), Some(frame), "F1: {block} is in its frame");
         Ok(Some(self.reading(more.slot)))
     }
 
     /// From now on the slot is being filled, and readers of its block wait.
     fn begin_more(&self, frames: &mut Frames, request: &Request<'_>, more: &Missing) {
         let pages = more.slot.held | more.pages;
-        frames.slot_mut(more.frame).state = State::Filling;
-        self.slab.enter(more.slot.buffer);
-        frames.buffers.back(more.slot.buffer, pages, &self.slab);
-        frames.steward.pin(more.block);
-        frames.steward.weigh(more.block, pages.count());
+        frames.refill(more.frame, more.pages, &self.slab);
+        frames.steward_mut().pin(more.block);
+        frames.steward_mut().weigh(more.block, pages.count());
         self.demand(frames, request.owner, more.block, more.frame, 1);
         self.obey(frames, Some(request));
     }
 
     /// Demands wait for what departs before them, at most as long as a prefetch that has begun (Q).
     fn await_departure(&self, mut frames: MutexGuard<'_, Frames>, ticket: u64) {
-        while !frames.scheduler.take_turn(ticket) {
+        while !frames.scheduler_mut().take_turn(ticket) {
             self.prefetches.notify_all();
             frames = self.sleep(frames);
         }
@@ -167,7 +165,7 @@ impl Cache {
             let block = Block::new(first.file, index);
             let queued = match frames.find(block) {
                 Some((frame, slot))
-                    if slot.state == State::Queued && !frames.scheduler.keeps_its_place(slot.ticket) =>
+                    if slot.state == State::Queued && !frames.scheduler().keeps_its_place(slot.ticket) =>
                 {
                     Some(frame)
                 }
@@ -200,14 +198,14 @@ impl Cache {
     fn complete(&self, missing: &[Missing], count: &io::Result<usize>) -> Vec<Reading<'_>> {
         let mut frames = self.lock();
         // Of several the first is the demand; of the rest of one that failed nothing is known.
-        frames.scheduler.demanded(missing[0].slot.ticket);
+        frames.scheduler_mut().demanded(missing[0].slot.ticket);
         self.notify_prefetchers(&frames);
         let mut readings = Vec::new();
         let mut left = *count.as_ref().unwrap_or(&0);
         for (position, one) in missing.iter().enumerate() {
             let came = one.range(self.cut).len().min(left);
             left -= came;
-            frames.steward.brought(one.owner, one.block, came as u64);
+            frames.steward_mut().brought(one.owner, one.block, came as u64);
             let (held, valid) = match count {
                 Ok(_) => one.holds_with(came, self.cut),
                 Err(_) => (one.slot.held, one.slot.valid),
@@ -227,9 +225,9 @@ impl Cache {
             }
             frames.publish(one.block, one.frame, held, valid, &self.slab);
             if one.slot.held.is_empty() {
-                frames.steward.fetched(one.block);
+                frames.steward_mut().fetched(one.block);
             } else {
-                frames.steward.unpin(one.block);
+                frames.steward_mut().unpin(one.block);
             }
         }
         self.obey(&mut frames, None);
@@ -265,7 +263,8 @@ impl Cache {
     fn quests(&self, missing: &[Missing]) -> Vec<Quest> {
         let mut frames = self.lock();
         let quest = |(position, one): (usize, &Missing)| {
-            let sought = if frames.awaits(one) { frames.steward.seek(one.block)? } else { return None };
+            let sought =
+                if frames.awaits(one) { frames.steward_mut().seek(one.block)? } else { return None };
             Some(Quest { position, sought, found: None })
         };
         missing.iter().enumerate().filter_map(quest).collect()
@@ -373,7 +372,7 @@ impl Cache {
             if !frames.awaits(one) {
                 continue;
             }
-            frames.steward.found(one.block, quest.sought, quest.found);
+            frames.steward_mut().found(one.block, quest.sought, quest.found);
         }
         frames.obey(&self.slab);
     }

@@ -48,8 +48,8 @@ impl Cache {
     pub fn give_list(&self, owner: OwnerId, entries: &[ListEntry]) -> Result<(), HintError> {
         let chunks: Vec<Chunk> = entries.iter().map(|entry| entry.chunk).collect();
         let mut frames = self.lock();
-        frames.steward.give_list(owner, &chunks)?;
-        frames.scheduler.replace_list(owner, entries);
+        frames.steward_mut().give_list(owner, &chunks)?;
+        frames.scheduler_mut().replace_list(owner, entries);
         self.obey(&mut frames, None);
         Ok(())
     }
@@ -61,9 +61,9 @@ impl Cache {
     pub fn extend_list(&self, owner: OwnerId, entries: &[ListEntry]) -> Result<(), HintError> {
         let chunks: Vec<Chunk> = entries.iter().map(|entry| entry.chunk).collect();
         let mut frames = self.lock();
-        let ranges = frames.steward.list(owner).map_or(0, |list| list.ranges);
-        frames.steward.extend_list(owner, &chunks)?;
-        frames.scheduler.extend_list(owner, ranges, entries);
+        let ranges = frames.steward().list(owner).map_or(0, |list| list.ranges);
+        frames.steward_mut().extend_list(owner, &chunks)?;
+        frames.scheduler_mut().extend_list(owner, ranges, entries);
         self.obey(&mut frames, None);
         Ok(())
     }
@@ -71,24 +71,24 @@ impl Cache {
     /// The list of `owner` ends here. What was fetched for it stays.
     pub fn end_list(&self, owner: OwnerId) {
         let mut frames = self.lock();
-        frames.steward.end_list(owner);
+        frames.steward_mut().end_list(owner);
         self.obey(&mut frames, None);
     }
 
     /// What is known of the list of `owner`.
     pub fn list(&self, owner: OwnerId) -> Option<ListStat> {
-        self.lock().steward.list(owner)
+        self.lock().steward().list(owner)
     }
 
     /// Fetches what is wanted ahead, in this thread, until [told to stop](Self::stop_prefetches).
     /// As many threads as call this read at the same time.
     pub fn serve_prefetches(&self) {
         let mut frames = self.lock();
-        frames.workers += 1;
-        while !frames.is_stopping {
-            frames = match frames.scheduler.next() {
+        frames.worker_begins();
+        while !frames.is_stopping() {
+            frames = match frames.scheduler_mut().next() {
                 Some(run) => {
-                    if frames.scheduler.holds_demands() {
+                    if frames.scheduler().holds_demands() {
                         self.wake(&frames);
                     }
                     self.bring(frames, run)
@@ -96,19 +96,14 @@ impl Cache {
                 None => self.prefetches.wait(frames).expect("the frames are in order"),
             };
         }
-        frames.workers -= 1;
-        if frames.workers == 0 {
-            // Queued blocks will not come now, and a queued block is pinned.
-            for fetch in frames.scheduler.abandon() {
-                frames.give_up(fetch.wanted, &self.slab);
-            }
+        if frames.worker_ends(&self.slab) {
             self.wake(&frames);
         }
     }
 
     /// Threads that [serve prefetches](Self::serve_prefetches) now.
     pub fn prefetch_workers(&self) -> u32 {
-        self.lock().workers
+        self.lock().workers()
     }
 
     /// Ends all threads that [serve prefetches](Self::serve_prefetches), once what they read has
@@ -116,7 +111,7 @@ impl Cache {
     pub fn stop_prefetches(&self) {
         // Where the lock is broken they end by themselves.
         if !self.is_broken() {
-            self.lock().is_stopping = true;
+            self.lock().stop();
         }
         self.prefetches.notify_all();
     }
@@ -172,12 +167,12 @@ impl Cache {
     }
 
     fn ended(&self, frames: &mut Frames, run: &Begun) {
-        let batch = frames.scheduler.batch();
-        frames.scheduler.completed(run);
-        if frames.scheduler.batch() != batch {
+        let batch = frames.scheduler().batch();
+        frames.scheduler_mut().completed(run);
+        if frames.scheduler().batch() != batch {
             // P7.
-            let batch = frames.scheduler.batch();
-            frames.steward.set_batch(batch);
+            let batch = frames.scheduler().batch();
+            frames.steward_mut().set_batch(batch);
         }
     }
 
@@ -187,7 +182,7 @@ impl Cache {
     /// For a cache in virtual time: how much is asked of the origin at once follows how long that
     /// takes.
     pub fn set_clock(&self, now_ns: impl Fn() -> u64 + Send + Sync + 'static) {
-        self.lock().scheduler.set_clock(Arc::new(now_ns));
+        self.lock().scheduler_mut().set_clock(Arc::new(now_ns));
     }
 
     /// `bytes` of a piece have arrived; none of it when its read failed.
@@ -195,7 +190,7 @@ impl Cache {
         for (position, one) in piece.iter().enumerate() {
             self.slab.leave(one.slot.buffer);
             let valid = bytes.saturating_sub(position * self.block_bytes()).min(self.block_bytes());
-            frames.steward.brought(one.owner, one.block, valid as u64);
+            frames.steward_mut().brought(one.owner, one.block, valid as u64);
             let slot = frames.slot(one.frame);
             if slot.ticket != one.slot.ticket {
                 continue;
@@ -205,7 +200,7 @@ impl Cache {
                 continue;
             }
             frames.publish(one.block, one.frame, self.cut.touched(0..valid), valid as u32, &self.slab);
-            frames.steward.fetched(one.block);
+            frames.steward_mut().fetched(one.block);
         }
     }
 }

@@ -26,7 +26,7 @@ impl Cache {
         if self.attached.is_empty() {
             return;
         }
-        self.lock().steward.share(file, stem.map(Into::into));
+        self.lock().steward_mut().share(file, stem.map(Into::into));
     }
 
     /// Serves a lower tier until [`stop_tiers`](Self::stop_tiers) or
@@ -77,11 +77,11 @@ impl Cache {
             return Vec::new();
         }
         let frames = self.lock();
-        let blocks = |number| frames.steward.blocks_in(tier_of(number)).into();
+        let blocks = |number| frames.steward().blocks_in(tier_of(number)).into();
         let numbered = self.attached.iter().enumerate();
         let stat = |(number, one): (usize, &Attached)| one.stat(blocks(number), self.block_bytes());
         let mut stats: Vec<TierStat> = numbered.map(stat).collect();
-        stats[0].dropped += frames.steward.crowded_out();
+        stats[0].dropped += frames.steward().crowded_out();
         stats
     }
 
@@ -89,7 +89,7 @@ impl Cache {
     /// machine.
     pub fn tier_index_bytes(&self) -> u64 {
         let own: u64 = self.attached.iter().map(|one| one.tier.index_bytes()).sum();
-        own + self.lock().steward.tier_index_bytes()
+        own + self.lock().steward().tier_index_bytes()
     }
 
     /// A tier that did not work at the start is left alone until it does.
@@ -101,11 +101,8 @@ impl Cache {
 
     /// Tells the steward something of lower tiers, and carries out what it decides.
     pub(super) fn tell_steward(&self, tell: impl FnOnce(&Below, &mut Steward)) {
-        let mut guard = self.lock();
-        let frames = &mut *guard;
-        if let Some(below) = &frames.below {
-            tell(below, &mut frames.steward);
-        }
+        let mut frames = self.lock();
+        frames.tell_steward(tell);
         frames.obey(&self.slab);
     }
 }
@@ -143,7 +140,7 @@ impl Worker<'_> {
         if orders.is_empty() {
             return;
         }
-        let now_us = self.cache.lock().below.as_ref().map_or(0, Below::now_us);
+        let now_us = self.cache.lock().below().map_or(0, Below::now_us);
         let mut rest = orders.as_slice();
         let mut failed = None;
         while let Some(first) = rest.first() {

@@ -46,12 +46,14 @@ impl Cache {
         let mut frames = self.lock();
         // Whichever is shorter: the range, or the list of cached blocks of the file.
         let cached: Vec<u64> = if last - first < 64 {
-            (first..=last).filter(|&index| frames.steward.lookup(Block::new(file, index)).is_some()).collect()
+            (first..=last)
+                .filter(|&index| frames.steward().lookup(Block::new(file, index)).is_some())
+                .collect()
         } else {
-            frames.steward.cached(file).filter(|index| (first..=last).contains(index)).collect()
+            frames.steward().cached(file).filter(|index| (first..=last).contains(index)).collect()
         };
         for &index in &cached {
-            frames.steward.forget(Block::new(file, index));
+            frames.steward_mut().forget(Block::new(file, index));
         }
         self.obey(&mut frames, None);
         self.voided.fetch_add(cached.len() as u64, Ordering::Relaxed);
@@ -69,8 +71,8 @@ impl Cache {
     /// The version `old` of a file is no more, `new` is. Priorities given to the file stay.
     pub fn supersede(&self, old: FileId, new: FileId) {
         let mut frames = self.lock();
-        let count = frames.steward.cached(old).count();
-        frames.steward.supersede(old, new);
+        let count = frames.steward().cached(old).count();
+        frames.steward_mut().supersede(old, new);
         self.obey(&mut frames, None);
         self.voided.fetch_add(count as u64, Ordering::Relaxed);
         self.wake(&frames);
@@ -89,12 +91,10 @@ impl Cache {
                     self.voided.fetch_add(1, Ordering::Relaxed);
                     return self.wake(&frames);
                 }
-                frames.steward.access_to_write(owner, block, 1);
+                frames.steward_mut().access_to_write(owner, block, 1);
                 self.obey(&mut frames, None);
                 let Some((frame, slot)) = frames.find(block) else { return };
-                frames.slot_mut(frame).state = State::Filling;
-                self.slab.enter(slot.buffer);
-                frames.buffers.back(slot.buffer, slot.held | touched, &self.slab);
+                frames.refill(frame, touched, &self.slab);
                 (frame, slot)
             }
             None => {
@@ -104,7 +104,7 @@ impl Cache {
                     return;
                 }
                 let pages = self.cut.touched(0..end);
-                let access = frames.steward.access_to_write(owner, block, pages.count());
+                let access = frames.steward_mut().access_to_write(owner, block, pages.count());
                 let Access::Miss(frame) = access else {
                     return self.obey(&mut frames, None);
                 };
@@ -124,7 +124,7 @@ impl Cache {
         if frames.slot(frame).ticket == slot.ticket {
             let held = slot.held | self.cut.touched(start..end);
             frames.publish(block, frame, held, slot.valid.max(end as u32), &self.slab);
-            frames.steward.fetched(block);
+            frames.steward_mut().fetched(block);
             self.obey(&mut frames, None);
         }
         self.wake(&frames);
