@@ -16,6 +16,8 @@
 use alloc::vec::Vec;
 use core::hint::select_unpredictable;
 
+use crate::{Queue, Verdict};
+
 mod bag;
 mod ring;
 
@@ -504,13 +506,13 @@ impl Forgotten {
     /// Forgets the oldest of `ghosts` beyond `most`, as many as one verb may. `newest` became one
     /// just now: one that is not even remembered was never a ghost.
     #[inline]
-    pub(crate) fn trim(&mut self, links: &mut Links, ghosts: &mut List, most: u32, newest: Handle) {
+    pub(crate) fn trim(&mut self, links: &mut Links, ghosts: &mut impl Queue, most: u32, newest: Handle) {
         for _ in 0..Self::MAX {
             if ghosts.len() <= most {
                 return;
             }
-            let Some(oldest) = ghosts.front() else { return };
-            ghosts.remove(links, oldest);
+            let Some(oldest) = ghosts.sweep(links, |_, _| Verdict::Take) else { return };
+            links.set_mark(oldest, 0);
             if oldest != newest {
                 self.note(oldest);
             }

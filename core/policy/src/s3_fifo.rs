@@ -81,12 +81,9 @@ impl S3Fifo {
             links.set_mark(handle, MAIN);
             main.push_back(links, handle);
         };
-        links.set_mark(victim, 0);
-        if self.ghosts_max > 0 {
-            links.set_mark(victim, GHOST);
-            self.ghosts.push_back(links, victim);
-        }
-        self.forget(links);
+        links.set_mark(victim, GHOST);
+        self.ghosts.push_back(links, victim);
+        self.forgotten.trim(links, &mut self.ghosts, self.ghosts_max, victim);
         Some(victim)
     }
 
@@ -104,18 +101,6 @@ impl S3Fifo {
         })?;
         links.set_mark(victim, 0);
         Some(victim)
-    }
-
-    /// After the cache shrank there are too many ghosts for a while: two leave for each that comes.
-    fn forget(&mut self, links: &mut Links) {
-        for _ in 0..2 {
-            if self.ghosts.len() > self.ghosts_max
-                && let Some(ghost) = self.ghosts.pop_front(links)
-            {
-                links.set_mark(ghost, 0);
-                self.forgotten.note(ghost);
-            }
-        }
     }
 }
 

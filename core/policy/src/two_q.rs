@@ -63,21 +63,9 @@ impl TwoQ {
 
     fn evict_input(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
         let victim = self.input.sweep(links, |_, h| if pinned(h) { Verdict::Keep } else { Verdict::Take })?;
-        links.set_mark(victim, 0);
-        if self.ghosts_max > 0 {
-            links.set_mark(victim, GHOST);
-            self.ghosts.push_back(links, victim);
-        }
-        // After the cache shrank there are too many ghosts for a while: two leave for each that
-        // comes.
-        for _ in 0..2 {
-            if self.ghosts.len() > self.ghosts_max
-                && let Some(ghost) = self.ghosts.pop_front(links)
-            {
-                links.set_mark(ghost, 0);
-                self.forgotten.note(ghost);
-            }
-        }
+        links.set_mark(victim, GHOST);
+        self.ghosts.push_back(links, victim);
+        self.forgotten.trim(links, &mut self.ghosts, self.ghosts_max, victim);
         Some(victim)
     }
 

@@ -44,14 +44,9 @@ impl S3Fifo {
                 self.main.push_back((handle, 0));
                 continue;
             }
-            if self.ghosts_max > 0 {
-                self.ghosts.push_back(handle);
-            }
-            for _ in 0..2 {
-                if self.ghosts.len() > self.ghosts_max {
-                    self.ghosts.pop_front();
-                }
-            }
+            self.ghosts.push_back(handle);
+            let many = self.ghosts.len().saturating_sub(self.ghosts_max).min(4);
+            self.ghosts.drain(..many);
             return Some(handle);
         }
     }

@@ -33,14 +33,9 @@ impl TwoQ {
     fn evict_input(&mut self, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
         let at = self.input.iter().position(|handle| !pinned(*handle))?;
         let victim = self.input.remove(at);
-        if self.ghosts_max > 0 {
-            self.ghosts.push(victim);
-        }
-        for _ in 0..2 {
-            if self.ghosts.len() > self.ghosts_max {
-                self.ghosts.remove(0);
-            }
-        }
+        self.ghosts.push(victim);
+        let many = self.ghosts.len().saturating_sub(self.ghosts_max).min(4);
+        self.ghosts.drain(..many);
         Some(victim)
     }
 
