@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The peer is run as a separate process and built outside of the tree, below `target/`. One thread
-//! each. `--large` adds a trace of 10^8 ids, which takes about an hour by itself.
+//! each. `--large` adds a trace of 10^8 ids.
 //! A run that was ended goes on where it was; the report has all rows that are there. `--prepare`
 //! downloads and builds the peer and generates traces, and measures nothing.
 
