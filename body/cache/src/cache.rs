@@ -286,7 +286,8 @@ impl Cache {
             let follows = before.is_none_or(|before| {
                 before.buffer + 1 == slot.buffer && before.valid as usize == self.block_bytes()
             });
-            if slot.state != State::Ready || !follows || self.lacks(slot, request, block) {
+            let is_here = slot.state == State::Ready && !self.is_outgrown(slot, request, block);
+            if !is_here || !follows || self.lacks(slot, request, block) {
                 return None;
             }
             before = Some(slot);
@@ -326,6 +327,11 @@ impl Cache {
         !slot.lacks(self.cut.pages_in(block, &self.asked(request).0), self.cut).is_empty()
     }
 
+    /// Whether the file was shorter for the reader that brought the block than it is for this one.
+    fn is_outgrown(&self, slot: Slot, request: &Request<'_>, block: Block) -> bool {
+        slot.valid < self.cut.extent(block, request.size)
+    }
+
     /// References a block and waits until its bytes are here. A miss fetches up to `run` missing
     /// blocks with it, and references them.
     fn reference<'a>(
@@ -355,6 +361,12 @@ impl Cache {
                     let slot;
                     (frames, slot) = self.await_ready(frames, frame);
                     match slot {
+                        // It was brought by a reader that had learned the size before a change, and
+                        // came here after it (F5).
+                        Some(slot) if self.is_outgrown(slot, request, block) => {
+                            frames.discard(block, &self.slab);
+                            self.wake(&frames);
+                        }
                         Some(slot) if !self.lacks(slot, request, block) => {
                             return Ok(self.reading(slot).into());
                         }

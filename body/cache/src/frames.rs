@@ -7,6 +7,8 @@
 //!     worked outside the lock can tell.
 //! F4  A slot that is queued belongs to no thread yet: the holder of the lock may take it, a demand
 //!     before its turn unless it keeps its place in a batch.
+//! F5  A block that holds less than its reader knows that the file has there is brought again, by
+//!     this reader, and taken as it comes: the file may have shrunk behind the cache.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -83,7 +85,7 @@ pub(crate) struct Missing {
     pub(crate) slot: Slot,
     /// What is fetched: side by side.
     pub(crate) pages: Pages,
-    /// Bytes that the block has, as far as is known.
+    /// Bytes that the block has at least, as far as is known; 0 when nothing is.
     pub(crate) extent: u32,
     /// The owner whose reference or lookahead asks for it.
     pub(crate) owner: OwnerId,

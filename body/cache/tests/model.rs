@@ -346,6 +346,24 @@ fn a_part_of_a_block_is_read_as_a_part_and_the_rest_after_three_requests_in_orde
 }
 
 #[test]
+fn a_reader_that_began_before_the_file_grew_hides_none_of_its_bytes() {
+    let cache = cache_of(8, 16 * BLOCK, Allocation::LruSp);
+    let source = Arc::new(Memory::default());
+    for (before, after) in [(1, 2), (BLOCK, 3 * BLOCK), (3 * BLOCK + 5, 7 * BLOCK), (7 * BLOCK, 20 * BLOCK)] {
+        *source.bytes.lock().unwrap() = (0..after).map(|i| (i / 7) as u8).collect();
+        cache.resized(FileId(1), before as u64, after as u64);
+        // It learned the size before the change, and reads after it.
+        let late: Arc<dyn Source> = Arc::clone(&source) as _;
+        let size = before as u64;
+        let request = Request { owner: OwnerId(1), file: FileId(1), offset: 0, length: after, size, source: &late };
+        assert_eq!(cache.read(&request, |bytes| bytes.len()).unwrap(), before);
+        check(&cache, 1, &source, before.saturating_sub(1), after);
+        check(&cache, 1, &source, 0, after);
+        cache.validate();
+    }
+}
+
+#[test]
 fn readers_of_a_block_that_grows_read_what_is_there() {
     const PAGES: usize = 64;
     // Less than there is to read: blocks leave while others grow.

@@ -475,6 +475,36 @@ fn appending() {
 }
 
 #[test]
+fn a_file_that_grows_while_it_is_read() {
+    if cannot_mount() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let path = fixture.mnt.join("grows");
+    let mut log = OpenOptions::new().append(true).create(true).open(&path).unwrap();
+    let (file, is_done) = (File::open(&path).unwrap(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut piece = vec![0; 16 << 10];
+                while !is_done.load(Ordering::Relaxed) {
+                    let end = file.metadata().unwrap().len();
+                    file.read_at(&mut piece, end.saturating_sub(4 << 10)).unwrap();
+                }
+            });
+        }
+        for round in 0..4000_u64 {
+            let line = vec![round as u8; 700];
+            log.write_all(&line).unwrap();
+            let mut got = vec![0; 700];
+            let read = file.read_exact_at(&mut got, round * 700);
+            assert!(read.is_ok() && got == line, "round {round}: {read:?}");
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
 fn read_only() {
     if cannot_mount() {
         return;

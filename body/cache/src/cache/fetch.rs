@@ -311,7 +311,9 @@ impl Cache {
         let result = one.tier.retrieve(&wanted, &mut |at, bytes| {
             let Some(&quest) = asked.get(at) else { return };
             let position = quests[quest].position;
-            if bytes.len() > self.block_bytes() || bytes.is_empty() {
+            // A tier may have been given an outgrown block, too (F5).
+            let least = (missing[position].extent as usize).max(1);
+            if !(least..=self.block_bytes()).contains(&bytes.len()) {
                 return;
             }
             // SAFETY: this thread is the buffer's only user, and its slot is not ready (M1).
@@ -338,6 +340,10 @@ impl Cache {
         let key = Key::from(sought.label);
         let going = one.going(&key, |buffer| self.slab.enter(buffer))?;
         let length = going.length as usize;
+        if length < missing.extent as usize {
+            self.slab.leave(going.buffer);
+            return None;
+        }
         // SAFETY: this thread is a user of the one buffer, so that no other writes to it, and the
         // only user of the other, which belongs to a slot that is not ready (M1). They differ: the
         // other was idle.

@@ -131,8 +131,7 @@ impl Cache {
                 frames.discard(block, &self.slab);
                 continue;
             };
-            let extent = self.block_bytes() as u32;
-            let missing = Missing { block, frame, slot, pages: self.cut.all(), extent, owner };
+            let missing = Missing { block, frame, slot, pages: self.cut.all(), extent: 0, owner };
             match pieces.last_mut().filter(|piece| continues(&piece.missing, block)) {
                 Some(piece) => piece.missing.push(missing),
                 None => pieces.push(Piece { source, missing: vec![missing] }),
