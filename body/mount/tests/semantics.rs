@@ -483,7 +483,7 @@ fn a_file_that_grows_while_it_is_read() {
     let path = fixture.mnt.join("grows");
     let mut log = OpenOptions::new().append(true).create(true).open(&path).unwrap();
     let (file, is_done) = (File::open(&path).unwrap(), AtomicBool::new(false));
-    std::thread::scope(|scope| {
+    let wrong = std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
                 let mut piece = vec![0; 16 << 10];
@@ -493,15 +493,16 @@ fn a_file_that_grows_while_it_is_read() {
                 }
             });
         }
-        for round in 0..4000_u64 {
-            let line = vec![round as u8; 700];
-            log.write_all(&line).unwrap();
-            let mut got = vec![0; 700];
-            let read = file.read_exact_at(&mut got, round * 700);
-            assert!(read.is_ok() && got == line, "round {round}: {read:?}");
-        }
+        let wrong = (0..4000_u64).find(|&round| {
+            let (line, mut got) = (vec![round as u8; 700], vec![0; 700]);
+            let is_written = log.write_all(&line).is_ok();
+            let is_read = file.read_exact_at(&mut got, round * 700).is_ok();
+            !is_written || !is_read || got != line
+        });
         is_done.store(true, Ordering::Relaxed);
+        wrong
     });
+    assert_eq!(wrong, None, "the first line that was not there once it was written");
 }
 
 #[test]
