@@ -7,7 +7,6 @@ use pantler_trace::{Content, Format, Options, ReadOptions, Reader, Request, Writ
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::failure::Usage;
@@ -112,7 +111,7 @@ fn info(words: &Info) -> Result<()> {
     let Reading { trace, .. } = &words.reading;
     let options = Options { read: words.reading.options(), unit: words.unit, ..Options::default() };
     let (prepared, report) = prepare(trace, &options).map_err(trace_error)?;
-    remark(report.note.as_deref());
+    report.note.iter().for_each(|note| tell!("{note}"));
     let name = trace.to_string_lossy();
     let content = Told {
         trace: &name,
@@ -160,7 +159,7 @@ fn convert(words: &Convert) -> Result<()> {
         }
         Ok(())
     })?;
-    remark(reader.note());
+    reader.note().into_iter().for_each(|note| tell!("{note}"));
     Ok(())
 }
 
@@ -209,14 +208,6 @@ fn write(path: &Path, content: Content, fill: impl FnOnce(&mut Writer<File>) -> 
         let _ = fs::remove_file(part);
     }
     result.with_context(cannot)
-}
-
-fn remark(note: Option<&str>) {
-    if let Some(note) = note {
-        let mut err = std::io::stderr().lock();
-        // There is no reader when standard error is closed.
-        let _ = writeln!(err, "pantler: {note}");
-    }
 }
 
 fn formats() -> String {

@@ -127,7 +127,7 @@ fn mistakes_are_named() {
         "unknown configuration \"ac+prefetching\" (did you mean \"ac+prefetch\"?)",
     );
     refused(&["cs1", "--disk", "rz57"], "unknown disk \"rz57\" (did you mean \"rz56\"?)");
-    refused(&["cs1", "--lists", "wrong"], "unknown lists \"wrong\"");
+    refused(&["cs1", "--lists", "shufled"], "unknown lists \"shufled\" (did you mean \"shuffled\"?)");
     refused(&["cs1", "--size", "0"], "size");
     refused(&["cs1", "--lookahead", "obl2"], "unknown lookahead \"obl2\" (did you mean \"obl-2\"?)");
     refused(&["cs1", "--control", "c.toml"], "control is for traces");

@@ -355,7 +355,8 @@ fn a_reader_that_began_before_the_file_grew_hides_none_of_its_bytes() {
         // It learned the size before the change, and reads after it.
         let late: Arc<dyn Source> = Arc::clone(&source) as _;
         let size = before as u64;
-        let request = Request { owner: OwnerId(1), file: FileId(1), offset: 0, length: after, size, source: &late };
+        let request =
+            Request { owner: OwnerId(1), file: FileId(1), offset: 0, length: after, size, source: &late };
         assert_eq!(cache.read(&request, |bytes| bytes.len()).unwrap(), before);
         check(&cache, 1, &source, before.saturating_sub(1), after);
         check(&cache, 1, &source, 0, after);

@@ -47,6 +47,7 @@ struct State {
 }
 
 /// What is known of a file's content.
+#[derive(Default)]
 pub(crate) struct Content {
     /// The current version's name in the cache.
     file: AtomicU64,
@@ -140,14 +141,7 @@ impl Shelf {
 
 impl Content {
     pub(crate) fn new(shelf: &Shelf) -> Self {
-        Self {
-            file: AtomicU64::new(shelf.new_file()),
-            size: AtomicU64::new(0),
-            looked_ms: AtomicU64::new(0),
-            state: Mutex::default(),
-            writers: AtomicU32::new(0),
-            pages: Pages::default(),
-        }
+        Self { file: AtomicU64::new(shelf.new_file()), ..Self::default() }
     }
 
     /// Notes that a file of this mount is open for writing from now on.

@@ -21,37 +21,9 @@ impl Doors {
         for mut group in &self.groups {
             group.write_all(b"0")?;
         }
-        let mut text = [0u8; 12];
-        let pid = decimal(std::process::id(), &mut text);
         for mut list in &self.lists {
-            list.write_all(pid)?;
+            write!(list, "{}", std::process::id())?;
         }
         Ok(())
-    }
-}
-
-/// Writes a number in decimal without allocating.
-fn decimal(mut number: u32, text: &mut [u8; 12]) -> &[u8] {
-    let mut at = text.len();
-    loop {
-        at -= 1;
-        text[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            return &text[at..];
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_written_without_allocating() {
-        let mut text = [0; 12];
-        assert_eq!(decimal(0, &mut text), b"0");
-        assert_eq!(decimal(4_194_304, &mut text), b"4194304");
-        assert_eq!(decimal(u32::MAX, &mut text), b"4294967295");
     }
 }

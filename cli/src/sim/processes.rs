@@ -240,20 +240,3 @@ fn help() -> String {
     }
     text
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_that_mean_nothing_are_refused() {
-        let said = |error: Usage| error.0;
-        assert!(said(configurations("acc").unwrap_err()).contains("did you mean \"ac\"?"));
-        assert!(said(disks("rz65").unwrap_err()).contains("did you mean \"rz56\"?"));
-        assert!(said(lists("shufled").unwrap_err()).contains("did you mean \"shuffled\"?"));
-        assert_eq!(disks("rz26,ssd").unwrap().len(), 2);
-        assert_eq!(configurations("ac,+prefetch").unwrap().len(), 2);
-        assert_eq!(nanoseconds("0.25").unwrap(), 250_000);
-        assert!(nanoseconds("-1").is_err());
-    }
-}

@@ -77,7 +77,7 @@ struct Tier {
 }
 
 /// Generations, tiers and a controller of refaults.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Mglru {
     parameters: MglruParameters,
     ghosts_max: u32,
@@ -247,12 +247,8 @@ impl Online for Mglru {
         Self {
             parameters,
             ghosts_max: share_of(frames.max(1), parameters.ghosts),
-            lists: Default::default(),
-            oldest: 0,
             youngest: GENERATIONS as u64 - 1,
-            tiers: Default::default(),
-            left: Vec::new(),
-            forgotten: Forgotten::default(),
+            ..Self::default()
         }
     }
 }

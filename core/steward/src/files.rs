@@ -13,7 +13,7 @@ use crate::counters::Traffic;
 use crate::index::{BlockIndex, named, put};
 use crate::{FileId, Names};
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FileRecord {
     pub(crate) id: FileId,
     pub(crate) blocks: List,
@@ -80,13 +80,7 @@ impl Files {
     }
 
     fn new_slot(&mut self, id: FileId) -> u32 {
-        let record = FileRecord {
-            id,
-            blocks: List::default(),
-            traffic: Traffic::default(),
-            end: u64::MAX,
-            idle: false,
-        };
+        let record = FileRecord { id, end: u64::MAX, ..FileRecord::default() };
         let slot = put(&mut self.records, &mut self.free, record);
         self.index.insert(named(id.0), slot);
         slot

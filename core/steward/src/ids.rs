@@ -18,7 +18,7 @@ pub(crate) const NOBODY: OwnerKey = u32::MAX;
 
 /// One version of a file. A file that changes gets a new one, so that blocks of different versions
 /// never meet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(pub u64);
 
 /// A fixed-size, aligned piece of one version of a file (docs/RULES.md, A).

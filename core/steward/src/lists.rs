@@ -27,7 +27,6 @@ mod prefetching;
 mod steps;
 
 use alloc::vec::Vec;
-use core::ops::{Deref, DerefMut};
 
 use pantler_policy::Handle;
 
@@ -76,8 +75,10 @@ pub struct ListStat {
 }
 
 /// Access lists, one per owner at most, all of owners in control; and what came of them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, derive_more::Deref, derive_more::DerefMut)]
 pub(crate) struct Lists {
+    #[deref(forward)]
+    #[deref_mut(forward)]
     lists: Vec<List>,
     prefetched: Prefetched,
 }
@@ -189,19 +190,5 @@ impl Lists {
             let own = weighing.clone().map(|frame| &entries[frame]).filter(own);
             list.validate(entries, own.map(|entry| entry.block));
         }
-    }
-}
-
-impl Deref for Lists {
-    type Target = [List];
-
-    fn deref(&self) -> &[List] {
-        &self.lists
-    }
-}
-
-impl DerefMut for Lists {
-    fn deref_mut(&mut self) -> &mut [List] {
-        &mut self.lists
     }
 }

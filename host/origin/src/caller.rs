@@ -132,20 +132,19 @@ fn set_groups(groups: &[u32]) -> io::Result<()> {
 }
 
 fn set_fsuid(uid: u32) -> io::Result<()> {
-    // SAFETY: setfsuid takes no pointers. It reports no failure, so the second call (which cannot
-    // succeed) asks.
-    let now = unsafe {
-        libc::syscall(libc::SYS_setfsuid, uid);
-        libc::syscall(libc::SYS_setfsuid, u32::MAX)
-    };
-    if now as u32 == uid { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EPERM)) }
+    set_id(libc::SYS_setfsuid, uid)
 }
 
 fn set_fsgid(gid: u32) -> io::Result<()> {
-    // SAFETY: as for `set_fsuid`.
+    set_id(libc::SYS_setfsgid, gid)
+}
+
+fn set_id(call: libc::c_long, id: u32) -> io::Result<()> {
+    // SAFETY: neither call takes pointers. They report no failure, so the second one (which cannot
+    // succeed) asks.
     let now = unsafe {
-        libc::syscall(libc::SYS_setfsgid, gid);
-        libc::syscall(libc::SYS_setfsgid, u32::MAX)
+        libc::syscall(call, id);
+        libc::syscall(call, u32::MAX)
     };
-    if now as u32 == gid { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EPERM)) }
+    if now as u32 == id { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EPERM)) }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use pantler_trace::grouped;
 use serde::Serialize;
 
 use crate::infer::verdict::{CONFIDENCE_MIN, CONTRADICTED_MAX};
@@ -184,7 +185,7 @@ impl Report {
         }
         let _ = write!(text, ", {} of the readings mislead", self.noise_text());
         if let Some(Measured { blocks, interval: [low, high] }) = &self.measured {
-            let [blocks, low, high] = [*blocks, *low, *high].map(grouped);
+            let [blocks, low, high] = [*blocks, *low, *high].map(|number| grouped(number.into()));
             let _ = write!(text, "; filled, the cache kept {blocks}: it holds {low} to {high}");
         }
         text
@@ -200,7 +201,7 @@ impl Report {
         let off = (self.interval[1].saturating_sub(self.capacity))
             .max(self.capacity.saturating_sub(self.interval[0]));
         let unit = if self.target == "pagecache" { "pages" } else { "blocks" };
-        format!("capacity {} ± {} {unit}", grouped(self.capacity), grouped(off))
+        format!("capacity {} ± {} {unit}", grouped(self.capacity.into()), grouped(off.into()))
     }
 }
 
@@ -215,19 +216,6 @@ fn time(ns: f64) -> String {
         ns if ns < 1e6 => format!("{:.0} us", ns / 1e3),
         _ => format!("{:.0} ms", ns / 1e6),
     }
-}
-
-/// With commas between thousands.
-fn grouped(number: u32) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]
@@ -268,10 +256,5 @@ mod tests {
             "unknown  nearest is lru  capacity 4,012 ± 15 blocks  8.00 % of a fresh trace contradict it\n  \
              hits told from misses with 99.8 % confidence, 0.4 ± 0.1 % of the readings mislead\n"
         );
-    }
-
-    #[test]
-    fn thousands_are_grouped() {
-        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
     }
 }

@@ -22,6 +22,6 @@ mod record;
 mod run;
 
 pub use kernel::{Folio, Kernel, KernelEvent, Program};
-pub use machine::{FaithfulHands, Faults, Hands, Machine, Timing};
+pub use machine::{FaithfulHands, Faults, Hands, Machine};
 pub use record::{SteerRecord, SteerSettings, steer_table};
 pub use run::{SteerError, steer};

@@ -20,6 +20,8 @@
 
 use std::hash::{BuildHasher, RandomState};
 
+use pantler_policy::prefetch::prefetch;
+
 use crate::memory;
 
 /// Keys looked up at once: enough for the lines that a processor waits for, few enough to stay
@@ -127,12 +129,12 @@ impl<K: Key> Densifier<K> {
         let (mut hashes, mut found) = ([0; BATCH], [0; BATCH]);
         for (&key, hash) in batch.iter().zip(&mut hashes) {
             *hash = key.mixed(self.seed);
-            memory::prefetch(&self.slots, self.home(*hash));
+            prefetch(&self.slots, self.home(*hash));
         }
         let last = self.keys.len() - 1;
         for (&hash, slot) in hashes[..batch.len()].iter().zip(&mut found) {
             *slot = self.slots[self.home(hash)];
-            memory::prefetch(&self.keys, self.id(*slot) as usize);
+            prefetch(&self.keys, self.id(*slot) as usize);
         }
         let (mut unsettled, mut count) = ([0_u8; BATCH], 0);
         for (at, (&key, found)) in batch.iter().zip(&mut found).enumerate() {
@@ -224,7 +226,7 @@ impl<K: Key> Densifier<K> {
             let mut hashes = [0; BATCH];
             for (key, hash) in keys.iter().zip(&mut hashes) {
                 *hash = key.mixed(self.seed);
-                memory::prefetch(&self.slots, self.home(*hash));
+                prefetch(&self.slots, self.home(*hash));
             }
             for (id, &hash) in (id * BATCH..).zip(&hashes[..keys.len()]) {
                 let mut at = self.home(hash);

@@ -1,7 +1,6 @@
-//! Large memory: huge pages for what is looked at in random order, and telling the processor what
-//! will be looked at.
+//! Large memory: huge pages for what is looked at in random order.
 //!
-//! The only file of this crate with `unsafe`: all are about addresses.
+//! The only file of this crate with `unsafe`: it is about addresses.
 
 #![allow(unsafe_code)]
 
@@ -28,18 +27,4 @@ pub fn large<T>(unused: &mut [MaybeUninit<T>]) {
     // SAFETY: the range lies within `unused`, which is borrowed exclusively, and this advice
     // changes no content. A refusal leaves everything as it was.
     let _ = unsafe { madvise(pointer.cast(), last - first, Advice::LinuxHugepage) };
-}
-
-/// Brings the cache line of `slice[index]` nearer. An index out of range does nothing.
-#[inline(always)]
-pub fn prefetch<T>(slice: &[T], index: usize) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if index < slice.len() {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: every x86-64 processor has the instruction, which reads nothing that a program
-        // could see; the address lies within the slice.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(slice.as_ptr().add(index).cast()) };
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = (slice, index);
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use pantler_origin::{Attributes, Look, Version};
-use rustix::io::{Errno, ReadWriteFlags};
+use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -108,12 +108,7 @@ impl Opened {
 
     /// Reads from the disk if need be. 0 where the file ends.
     pub fn read_waiting(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
-        loop {
-            match rustix::io::pread(self.as_fd(), &mut *into, offset) {
-                Err(Errno::INTR) => {}
-                result => return Ok(result?),
-            }
-        }
+        Ok(retry_on_intr(|| rustix::io::pread(self.as_fd(), &mut *into, offset))?)
     }
 
     /// The beginning of a piece, if it is there; empty where the file ends. The kernel gives what

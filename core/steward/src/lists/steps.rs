@@ -26,7 +26,7 @@ struct Use {
     last: u64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Steps {
     steps: VecDeque<Step>,
     base: u64,
@@ -45,14 +45,10 @@ pub(crate) struct Steps {
 impl Steps {
     pub(crate) fn new(horizon: u32, seed: u64) -> Self {
         Self {
-            steps: VecDeque::new(),
-            base: 0,
             uses: HashMap::with_hasher(FixedState::with_seed(seed)),
-            chunks: VecDeque::new(),
             files: HashMap::with_hasher(FixedState::with_seed(seed)),
-            left: 0,
-            ends: VecDeque::new(),
             horizon: u64::from(horizon),
+            ..Self::default()
         }
     }
 

@@ -1,6 +1,6 @@
 //! The entries of a directory, from any point on.
 
-use rustix::fs::{FileType, RawDir, SeekFrom};
+use rustix::fs::{RawDir, SeekFrom};
 use std::ffi::OsString;
 use std::io;
 use std::mem::MaybeUninit;
@@ -36,7 +36,7 @@ impl LocalEntries {
             entries.push(Entry {
                 name: OsString::from_vec(entry.file_name().to_bytes().to_vec()),
                 inode: entry.ino(),
-                kind: kind(entry.file_type()),
+                kind: Kind::from_mode(entry.file_type().as_raw_mode()),
                 next: entry.next_entry_cookie(),
             });
             if raw.is_buffer_empty() {
@@ -50,17 +50,4 @@ impl LocalEntries {
     pub fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(&self.fd)?)
     }
-}
-
-fn kind(kind: FileType) -> Option<Kind> {
-    Some(match kind {
-        FileType::RegularFile => Kind::Regular,
-        FileType::Directory => Kind::Directory,
-        FileType::Symlink => Kind::Symlink,
-        FileType::Fifo => Kind::Fifo,
-        FileType::Socket => Kind::Socket,
-        FileType::CharacterDevice => Kind::CharacterDevice,
-        FileType::BlockDevice => Kind::BlockDevice,
-        _ => return None,
-    })
 }

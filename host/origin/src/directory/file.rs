@@ -1,7 +1,7 @@
 //! An open file of a directory.
 
 use rustix::fs::{Advice, FallocateFlags, Mode, OFlags, SeekFrom};
-use rustix::io::{Errno, ReadWriteFlags};
+use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -222,7 +222,7 @@ impl Source for LocalFile {
 /// Reads until the buffers are full or the file ends: a short count alone does not mean the end.
 fn read_whole(file: &File, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
     let wanted: usize = buffers.iter().map(|buffer| buffer.len()).sum();
-    let count = retry(|| rustix::io::preadv(file, buffers, offset))?;
+    let count = retry_on_intr(|| rustix::io::preadv(file, buffers, offset))?;
     if count == 0 || count == wanted { Ok(count) } else { read_rest(file, offset, buffers, count) }
 }
 
@@ -233,26 +233,17 @@ fn read_rest(file: &File, offset: u64, buffers: &mut [IoSliceMut<'_>], mut done:
         let end = start + buffer.len();
         while done < end {
             let part = &mut buffer[done - start..];
-            match retry(|| rustix::io::pread(file, &mut *part, offset + done as u64)) {
+            match retry_on_intr(|| rustix::io::pread(file, &mut *part, offset + done as u64)) {
                 Ok(0) => return Ok(done),
                 Ok(count) => done += count,
                 // The rest of a direct read begins where the file ended, which need not be aligned.
-                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => return Ok(done),
-                Err(error) => return Err(error),
+                Err(Errno::INVAL) => return Ok(done),
+                Err(error) => return Err(error.into()),
             }
         }
         start = end;
     }
     Ok(done)
-}
-
-fn retry(mut read: impl FnMut() -> rustix::io::Result<usize>) -> io::Result<usize> {
-    loop {
-        match read() {
-            Err(Errno::INTR) => continue,
-            result => return Ok(result?),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -4,15 +4,19 @@
 //!     closes the oldest.
 //! P2  None outlives the open file that it is for.
 
+use lru::LruCache;
 use rustix::io::Errno;
 use std::fs::File;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::num::NonZeroUsize;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, Weak};
 
 /// One of this number of descriptors of the process is for these, within [`BOUNDS`].
 const ONE_OF: u64 = 16;
 const BOUNDS: (u64, u64) = (8, 1024);
 
-static OPEN: Mutex<Open> = Mutex::new(Open { slots: Vec::new(), free: Vec::new(), oldest: 0 });
+/// All that are open, by address; the oldest makes room.
+static OPEN: LazyLock<Mutex<LruCache<usize, Arc<File>>>> =
+    LazyLock::new(|| Mutex::new(LruCache::new(bound())));
 
 /// The one of an open file: made at the first read, and again at the first read after it was closed
 /// for others.
@@ -25,15 +29,7 @@ enum State {
     Closed,
     /// The file system has none.
     Absent,
-    In(usize, Weak<File>),
-}
-
-/// All that are open.
-struct Open {
-    slots: Vec<Option<Arc<File>>>,
-    free: Vec<usize>,
-    /// Where the next one goes when all slots are taken.
-    oldest: usize,
+    In(Weak<File>),
 }
 
 impl PastCache {
@@ -43,7 +39,7 @@ impl PastCache {
         let mut state = lock(&self.0);
         match &*state {
             State::Absent => return None,
-            State::In(_, file) => {
+            State::In(file) => {
                 if let Some(file) = file.upgrade() {
                     return Some(file);
                 }
@@ -53,7 +49,10 @@ impl PastCache {
         match open() {
             Ok(file) => {
                 let file = Arc::new(file);
-                *state = State::In(keep(&file), Arc::downgrade(&file));
+                // No other has its address while this knows it.
+                let closed = lock(&OPEN).push(Arc::as_ptr(&file) as usize, Arc::clone(&file));
+                drop(closed);
+                *state = State::In(Arc::downgrade(&file));
                 Some(file)
             }
             Err(Errno::MFILE | Errno::NFILE) => None,
@@ -67,45 +66,16 @@ impl PastCache {
 
 impl Drop for PastCache {
     fn drop(&mut self) {
-        let State::In(slot, file) = &*lock(&self.0) else { return };
-        let mut open = lock(&OPEN);
-        // The slot may be another's by now.
-        if open.slots[*slot].as_ref().is_some_and(|kept| Arc::as_ptr(kept) == file.as_ptr()) {
-            let closed = open.slots[*slot].take();
-            open.free.push(*slot);
-            drop(open);
-            drop(closed);
-        }
+        let State::In(file) = &*lock(&self.0) else { return };
+        let closed = lock(&OPEN).pop(&(file.as_ptr() as usize));
+        drop(closed);
     }
 }
 
-/// Keeps one open. Returns its slot.
-fn keep(file: &Arc<File>) -> usize {
-    let mut open = lock(&OPEN);
-    let slot = match open.free.pop() {
-        Some(slot) => slot,
-        None if open.slots.len() < bound() => {
-            open.slots.push(None);
-            open.slots.len() - 1
-        }
-        None => {
-            let slot = open.oldest;
-            open.oldest = (slot + 1) % open.slots.len();
-            slot
-        }
-    };
-    let closed = open.slots[slot].replace(Arc::clone(file));
-    drop(open);
-    drop(closed);
-    slot
-}
-
-fn bound() -> usize {
-    static BOUND: OnceLock<usize> = OnceLock::new();
-    *BOUND.get_or_init(|| {
-        let limit = pantler_kernel::limits::descriptors() as u64;
-        (limit / ONE_OF).clamp(BOUNDS.0, BOUNDS.1) as usize
-    })
+fn bound() -> NonZeroUsize {
+    let limit = pantler_kernel::limits::descriptors() as u64;
+    let bound = (limit / ONE_OF).clamp(BOUNDS.0, BOUNDS.1) as usize;
+    NonZeroUsize::new(bound).expect("the bounds are above 0")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -124,7 +94,7 @@ mod tests {
             std::fs::write(path(number), number.to_string()).unwrap();
             PastCache::default()
         };
-        let count = bound() + 20;
+        let (bound, count) = (bound().get(), bound().get() + 20);
         let files: Vec<PastCache> = (0..count).map(one).collect();
         let read = |number: usize| {
             let file = files[number].get(|| Ok(File::open(path(number)).unwrap())).unwrap();
@@ -133,18 +103,18 @@ mod tests {
         (0..count).for_each(read);
         let are_open = |files: &[PastCache]| {
             let is_open =
-                |file: &&PastCache| matches!(&*lock(&file.0), State::In(_, file) if file.strong_count() > 0);
+                |file: &&PastCache| matches!(&*lock(&file.0), State::In(file) if file.strong_count() > 0);
             files.iter().filter(is_open).count()
         };
-        assert!(are_open(&files) <= bound(), "P1");
+        assert!(are_open(&files) <= bound, "P1");
         // The first ones were closed for the last ones, and are opened again.
         (0..20).for_each(read);
-        assert!(are_open(&files) <= bound(), "P1");
-        // P2. A slot that is free is used before one that is taken.
+        assert!(are_open(&files) <= bound, "P1");
+        // P2.
         let weak: Vec<Weak<File>> = files
             .iter()
             .filter_map(|file| match &*lock(&file.0) {
-                State::In(_, file) => Some(file.clone()),
+                State::In(file) => Some(file.clone()),
                 _ => None,
             })
             .collect();

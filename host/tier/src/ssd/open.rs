@@ -1,7 +1,7 @@
 //! Opening the file of an SSD tier: ours alone, and never another's.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -45,9 +45,9 @@ pub(super) fn open(path: &Path, bytes: u64, layout: &Layout) -> Result<(File, Pa
     if file.metadata().map_err(fail)?.nlink() == 0 {
         return refuse("it was removed a moment ago; try again");
     }
-    let mut start = [0; 32];
-    let got = read_start(&file, &mut start).map_err(fail)?;
-    if got > 0 && !Layout::is_ours(&start[..got]) && !is_blank(&file, metadata.len()).map_err(fail)? {
+    let mut start = Vec::new();
+    (&file).take(32).read_to_end(&mut start).map_err(fail)?;
+    if !start.is_empty() && !Layout::is_ours(&start) && !is_blank(&file, metadata.len()).map_err(fail)? {
         return refuse("something else is in it");
     }
     if start != layout.encode() {
@@ -120,9 +120,10 @@ fn is_blank(file: &File, length: u64) -> io::Result<bool> {
     if length > SUPER_BYTES {
         return Ok(false);
     }
-    let mut all = vec![0; length as usize];
-    let got = read_start(file, &mut all)?;
-    Ok(all[..got].iter().all(|&byte| byte == 0))
+    rustix::fs::seek(file, SeekFrom::Start(0))?;
+    let mut all = Vec::new();
+    file.take(length).read_to_end(&mut all)?;
+    Ok(all.iter().all(|&byte| byte == 0))
 }
 
 /// What headers say. Those that make no sense say nothing.
@@ -171,17 +172,6 @@ fn place(path: &Path, made: &mut Made) -> Result<PathBuf, TierError> {
         Err(error) => return Err(TierError::File { path: path.to_owned(), error }),
     }
     Ok(path.join(NAME))
-}
-
-fn read_start(file: &File, start: &mut [u8]) -> io::Result<usize> {
-    let mut got = 0;
-    while got < start.len() {
-        match file.read_at(&mut start[got..], got as u64)? {
-            0 => break,
-            count => got += count,
-        }
-    }
-    Ok(got)
 }
 
 /// The file may use what it has, and what is free.

@@ -81,18 +81,12 @@ fn empty(spec: Spec, frames: u32) -> Result<Simulated<Replacement>, TargetError>
     Ok(Simulated::new(policy, frames, Nuisances::default(), 0))
 }
 
-/// The same policy with other luck, if it needs any: a flushed cache does not repeat itself.
-fn reseeded(spec: Spec, seed: u64) -> Spec {
-    let text = spec.to_string();
-    let separator = if text.contains(':') { ',' } else { ':' };
-    format!("{text}{separator}seed={seed}").parse().unwrap_or(spec)
-}
-
 impl Target for SimulatedTarget {
     fn run(&mut self, script: &Script) -> Result<Vec<Reading>, TargetError> {
         if script.cold {
             let seed = self.random.word() >> 32;
-            self.spec = reseeded(self.spec, seed);
+            // Other luck: a flushed cache does not repeat itself.
+            self.spec = self.spec.seeded(seed);
             self.hash = seed;
             self.cache = empty(self.spec, self.frames)?;
             self.handles.clear();

@@ -14,25 +14,14 @@ const TICK_NS: u64 = 100_000_000;
 /// Time after which events of references come, once they are wanted.
 const WATCH_NS: u64 = 50_000_000;
 
-/// How long things take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timing {
-    /// A program, for each page that it reads.
-    pub page_ns: u64,
-    /// A read of the device, on top.
-    pub device_ns: u64,
-    /// Rest of the reading thread after a round with work.
-    pub busy_ns: u64,
-    /// Rest after a round without.
-    pub calm_ns: u64,
-}
-
-impl Default for Timing {
-    /// A program that looks at what it reads at 1 GB/s, over an SSD.
-    fn default() -> Timing {
-        Timing { page_ns: 4_000, device_ns: 150_000, busy_ns: 300_000, calm_ns: 2_000_000 }
-    }
-}
+/// Time of a program for each page that it reads: it looks at 1 GB/s.
+const PAGE_NS: u64 = 4_000;
+/// Time of a read of the device, an SSD, on top.
+const DEVICE_NS: u64 = 150_000;
+/// Rest of the reading thread after a round with work.
+const BUSY_NS: u64 = 300_000;
+/// Rest after a round without.
+const CALM_NS: u64 = 2_000_000;
 
 /// What goes wrong on the way from the kernel to the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,7 +78,6 @@ pub struct Machine<H = FaithfulHands> {
     kernel: Kernel,
     engine: Engine,
     hands: H,
-    timing: Timing,
     faults: Faults,
     now_ns: u64,
     next_round_ns: u64,
@@ -111,15 +99,13 @@ impl<H: Hands> Machine<H> {
     ///
     /// The budget leaves no block.
     pub fn new(kernel: Kernel, options: &Options, hands: H, seed: u64) -> Result<Self, OptionsError> {
-        let timing = Timing::default();
         Ok(Machine {
             kernel,
             engine: Engine::new(options, seed)?,
             hands,
-            timing,
             faults: Faults::default(),
             now_ns: 0,
-            next_round_ns: timing.calm_ns,
+            next_round_ns: CALM_NS,
             next_tick_ns: TICK_NS,
             watched_from_ns: None,
             on_their_way: VecDeque::new(),
@@ -132,8 +118,8 @@ impl<H: Hands> Machine<H> {
     /// A thread of the run reads.
     pub fn read(&mut self, thread: u32, file: u32, first: u64, last: u64) {
         let has_waited = self.kernel.read(Program::Run(thread), file, first, last);
-        let wait = if has_waited { self.timing.device_ns } else { 0 };
-        self.pass((last + 1 - first) * self.timing.page_ns + wait);
+        let wait = if has_waited { DEVICE_NS } else { 0 };
+        self.pass((last + 1 - first) * PAGE_NS + wait);
     }
 
     /// Something else happens to the kernel, and `time_ns` pass.
@@ -183,7 +169,7 @@ impl<H: Hands> Machine<H> {
         while self.next_round_ns <= until {
             self.now_ns = self.next_round_ns;
             self.round();
-            let rest = if self.engine.is_busy() { self.timing.busy_ns } else { self.timing.calm_ns };
+            let rest = if self.engine.is_busy() { BUSY_NS } else { CALM_NS };
             self.next_round_ns = self.now_ns + rest;
         }
         self.now_ns = until;
