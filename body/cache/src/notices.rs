@@ -1,4 +1,4 @@
-//! What owners are to be told, until somebody takes it.
+//! Notices for owners, until they are taken.
 
 use std::collections::VecDeque;
 
