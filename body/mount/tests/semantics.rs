@@ -480,6 +480,7 @@ fn a_file_that_grows_while_it_is_read() {
         return;
     }
     let fixture = Fixture::new();
+    quote("Bytes that were written are seen by every later read, through any descriptor.");
     let path = fixture.mnt.join("grows");
     let mut log = OpenOptions::new().append(true).create(true).open(&path).unwrap();
     let (file, is_done) = (File::open(&path).unwrap(), AtomicBool::new(false));
