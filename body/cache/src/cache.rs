@@ -234,8 +234,10 @@ impl Cache {
                     return at - start;
                 }
                 let asked = self.cut.touched((at - begin) as usize..(until - begin) as usize);
-                if let Some(gap) = slot.lacks(asked, self.cut).first_run() {
-                    return (begin + self.cut.bytes(&gap).start as u64).max(at) - start;
+                let gap = slot.lacks(asked, self.cut).first_run();
+                let gap = gap.map_or(slot.valid as usize, |gap| self.cut.bytes(&gap).start) as u64;
+                if begin + gap < until {
+                    return (begin + gap).max(at) - start;
                 }
                 at = until;
             }
@@ -327,9 +329,11 @@ impl Cache {
         !slot.lacks(self.cut.pages_in(block, &self.asked(request).0), self.cut).is_empty()
     }
 
-    /// Whether the file was shorter for the reader that brought the block than it is for this one.
+    /// Whether bytes are asked for that, to the reader that brought the block, were behind the end of
+    /// the file (F5).
     fn is_outgrown(&self, slot: Slot, request: &Request<'_>, block: Block) -> bool {
-        slot.valid < self.cut.extent(block, request.size)
+        let end = request.offset.saturating_add(request.length as u64).min(request.size);
+        slot.valid < self.cut.extent(block, end)
     }
 
     /// References a block and waits until its bytes are here. A miss fetches up to `run` missing
@@ -361,8 +365,6 @@ impl Cache {
                     let slot;
                     (frames, slot) = self.await_ready(frames, frame);
                     match slot {
-                        // It was brought by a reader that had learned the size before a change, and
-                        // came here after it (F5).
                         Some(slot) if self.is_outgrown(slot, request, block) => {
                             frames.discard(block, &self.slab);
                             self.wake(&frames);

@@ -7,8 +7,8 @@
 //!     worked outside the lock can tell.
 //! F4  A slot that is queued belongs to no thread yet: the holder of the lock may take it, a demand
 //!     before its turn unless it keeps its place in a batch.
-//! F5  A block that holds less than its reader knows that the file has there is brought again, by
-//!     this reader, and taken as it comes: the file may have shrunk behind the cache
+//! F5  A block that ends before what a reader asks for and knows the file to have is brought again,
+//!     by this reader, and taken as it comes: the file may have shrunk behind the cache
 //!     (docs/decisions/0128-a-reader-that-knows-more-fetches-again.md).
 
 use std::collections::VecDeque;

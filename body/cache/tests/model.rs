@@ -358,10 +358,33 @@ fn a_reader_that_began_before_the_file_grew_hides_none_of_its_bytes() {
         let request =
             Request { owner: OwnerId(1), file: FileId(1), offset: 0, length: after, size, source: &late };
         assert_eq!(cache.read(&request, |bytes| bytes.len()).unwrap(), before);
+        assert_eq!(cache.held(FileId(1), 0, after as u64), before as u64);
         check(&cache, 1, &source, before.saturating_sub(1), after);
         check(&cache, 1, &source, 0, after);
         cache.validate();
     }
+}
+
+#[test]
+fn a_reader_that_believes_a_file_longer_reads_what_there_is() {
+    let cache = cache_of(8, 16 * BLOCK, Allocation::LruSp);
+    let source = Arc::new(Memory::default());
+    let there = 5 * BLOCK + 7;
+    *source.bytes.lock().unwrap() = (0..there).map(|i| (i / 7) as u8).collect();
+    let file: Arc<dyn Source> = Arc::clone(&source) as _;
+    let read = |offset: usize, length: usize| {
+        let (owner, file_id, size) = (OwnerId(1), FileId(1), 12 * BLOCK as u64);
+        let offset = offset as u64;
+        let request = Request { owner, file: file_id, offset, length, size, source: &file };
+        cache.read(&request, |bytes| bytes.len()).unwrap()
+    };
+    assert_eq!(read(0, 12 * BLOCK), there);
+    let reads = source.reads.load(Ordering::SeqCst);
+    assert_eq!([read(0, there), read(3 * BLOCK, BLOCK)], [there, BLOCK], "before the end");
+    assert_eq!(source.reads.load(Ordering::SeqCst), reads, "it is here");
+    assert_eq!([read(0, 12 * BLOCK), read(there - 3, BLOCK)], [there, 3], "past it");
+    assert!(source.reads.load(Ordering::SeqCst) <= reads + 4, "each looks once, and takes what comes");
+    cache.validate();
 }
 
 #[test]
