@@ -329,8 +329,8 @@ impl Cache {
         !slot.lacks(self.cut.pages_in(block, &self.asked(request).0), self.cut).is_empty()
     }
 
-    /// Whether bytes are asked for that, to the reader that brought the block, were behind the end of
-    /// the file (F5).
+    /// Whether bytes are asked for that, to the reader that brought the block, were behind the end
+    /// of the file (F5).
     fn is_outgrown(&self, slot: Slot, request: &Request<'_>, block: Block) -> bool {
         let end = request.offset.saturating_add(request.length as u64).min(request.size);
         slot.valid < self.cut.extent(block, end)
