@@ -13,11 +13,11 @@ pub(crate) const NO_LIMIT: u64 = 1 << 60;
 
 /// The memory of a control group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Group {
+struct Group {
     /// What it can use at most, where that is less than the machine has.
-    pub limit: Option<u64>,
+    limit: Option<u64>,
     /// What it uses, with all groups below it.
-    pub used: u64,
+    used: u64,
 }
 
 /// The smallest limit of memory that holds for this process.
@@ -54,7 +54,8 @@ impl fmt::Display for Limit {
     }
 }
 
-/// The control group of this process and those above it, as far as they can be seen from here.
+/// The control group of this process and those above it, as far as they can be seen from here, on a
+/// machine with this root.
 fn folders_and_groups(root: &Path) -> Vec<(PathBuf, Group)> {
     let machine = machine_bytes(root).unwrap_or(NO_LIMIT);
     let (own, files) = match Places::read_below(root).ok().and_then(|places| places.memory) {
@@ -155,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_some_memory() {
+    fn kilobytes_stand_behind_their_word() {
         assert_eq!(kilobytes("A: 1 kB\nMemAvailable:   20 kB\n", "MemAvailable:"), Some(20 << 10));
     }
 

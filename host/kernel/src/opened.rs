@@ -36,8 +36,8 @@ pub fn mount_of(tid: u32, number: i32) -> Option<u32> {
     info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
 }
 
-/// The addresses, as `/proc` writes them, at which a process has a file mapped: the first whose
-/// device, as events write it, and inode are the right ones.
+/// The addresses, as `/proc` writes them, of the first mapping of a process that shows the right
+/// file, by its device, as events write it, and its inode.
 pub fn mapping_of(tid: u32, is_right: impl Fn(u32, u64) -> bool) -> Option<String> {
     let maps = read_process(tid, "maps").ok()?;
     let mut mappings = maps.lines().filter_map(parse_mapping);

@@ -1,6 +1,10 @@
 //! Numbers as people read them.
 
 /// A whole number in groups of three digits.
+///
+/// ```
+/// assert_eq!([999, 1_234_567].map(pantler_trace::grouped), ["999", "1,234,567"]);
+/// ```
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
