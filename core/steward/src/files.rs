@@ -4,7 +4,6 @@
 //!     arrival.
 //! F2  A file without blocks is in `idle` exactly once; at most `idle_max` are.
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use pantler_policy::{Handle, Links, List};
@@ -20,13 +19,6 @@ pub(crate) struct FileRecord {
     pub(crate) traffic: Traffic,
     /// Blocks from here on could not be read by lookahead.
     end: u64,
-    idle: bool,
-}
-
-impl FileRecord {
-    fn is_in_use(&self) -> bool {
-        self.idle || !self.blocks.is_empty()
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -37,8 +29,10 @@ pub(crate) struct Files {
     links: Links,
     /// The file found last: runs of blocks of one file are the rule.
     last: Option<(FileId, u32)>,
-    idle: VecDeque<u32>,
-    idle_max: usize,
+    /// Slots of files without blocks, the one that had some last at the back.
+    idle: List,
+    idle_links: Links,
+    idle_max: u32,
 }
 
 impl Files {
@@ -49,8 +43,9 @@ impl Files {
             index: BlockIndex::new(names, seed),
             links: Links::default(),
             last: None,
-            idle: VecDeque::new(),
-            idle_max: idle_max as usize,
+            idle: List::default(),
+            idle_links: Links::default(),
+            idle_max,
         }
     }
 
@@ -114,11 +109,9 @@ impl Files {
         if frame >= self.links.capacity() {
             self.links.grow((frame + 1).next_power_of_two());
         }
-        let record = &mut self.records[slot as usize];
-        record.blocks.push_back(&mut self.links, frame);
-        if record.idle {
-            record.idle = false;
-            self.idle.retain(|&other| other != slot);
+        self.records[slot as usize].blocks.push_back(&mut self.links, frame);
+        if self.is_idle(slot) {
+            self.idle.remove(&mut self.idle_links, slot);
         }
     }
 
@@ -126,21 +119,26 @@ impl Files {
         let record = &mut self.records[slot as usize];
         record.blocks.remove(&mut self.links, frame);
         if record.blocks.is_empty() {
-            record.idle = true;
-            self.idle.push_back(slot);
+            if slot >= self.idle_links.capacity() {
+                self.idle_links.grow((slot + 1).next_power_of_two());
+            }
+            self.idle.push_back(&mut self.idle_links, slot);
             self.trim_idle();
         }
     }
 
     fn trim_idle(&mut self) {
         while self.idle.len() > self.idle_max {
-            let Some(slot) = self.idle.pop_front() else { return };
+            let Some(slot) = self.idle.front() else { return };
+            self.idle.remove(&mut self.idle_links, slot);
             self.last = None;
-            let record = &mut self.records[slot as usize];
-            record.idle = false;
-            self.index.remove(named(record.id.0), slot);
+            self.index.remove(named(self.records[slot as usize].id.0), slot);
             self.free.push(slot);
         }
+    }
+
+    fn is_idle(&self, slot: u32) -> bool {
+        slot < self.idle_links.capacity() && self.idle_links.is_linked(slot)
     }
 
     /// Says that a frame will leave its list not next, but after that.
@@ -161,25 +159,28 @@ impl Files {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &FileRecord> {
-        self.records.iter().filter(|record| record.is_in_use())
+        self.in_use().map(|(_, record)| record)
+    }
+
+    fn in_use(&self) -> impl Iterator<Item = (u32, &FileRecord)> {
+        (0..).zip(&self.records).filter(|(slot, record)| !record.blocks.is_empty() || self.is_idle(*slot))
     }
 
     pub(crate) fn validate(&self, slot_of: impl Fn(Handle) -> u32, blocks: u32) {
         let mut listed = 0;
         self.index.validate(|slot| named(self.records[slot as usize].id.0));
         assert_eq!(self.index.len() as usize, self.iter().count(), "F1: files that are found");
-        for (slot, record) in (0..).zip(&self.records).filter(|(_, record)| record.is_in_use()) {
+        for (slot, record) in self.in_use() {
             let id = record.id;
             record.blocks.validate(&self.links);
             listed += record.blocks.len();
             for frame in record.blocks.iter(&self.links) {
                 assert_eq!(slot_of(frame), slot, "F1: frame {frame} is on the list of another file");
             }
-            assert_eq!(record.idle, record.blocks.is_empty(), "F2: {id:?}");
-            let queued = self.idle.iter().filter(|&&other| other == slot).count();
-            assert_eq!(queued, usize::from(record.idle), "F2: {id:?} is queued {queued} times");
+            assert_eq!(self.is_idle(slot), record.blocks.is_empty(), "F2: {id:?}");
         }
         assert_eq!(listed, blocks, "F1: blocks on lists of files");
+        self.idle.validate(&self.idle_links);
         assert!(self.idle.len() <= self.idle_max, "F2: too many idle files");
     }
 }
