@@ -119,9 +119,7 @@ impl Files {
         let record = &mut self.records[slot as usize];
         record.blocks.remove(&mut self.links, frame);
         if record.blocks.is_empty() {
-            if slot >= self.idle_links.capacity() {
-                self.idle_links.grow((slot + 1).next_power_of_two());
-            }
+            self.idle_links.grow(slot + 1);
             self.idle.push_back(&mut self.idle_links, slot);
             self.trim_idle();
         }
