@@ -49,7 +49,8 @@ fn read_sources() -> Result<()> {
         run_command(behind(&words(&format!("cargo clippy {what} -- -D warnings"))))?;
     }
     pure()?;
-    let mut doc = behind(&["cargo", "doc", "--workspace", "--no-deps", "--document-private-items"]);
+    let doc = "cargo doc --workspace --all-features --no-deps --document-private-items";
+    let mut doc = behind(&words(doc));
     doc.env("RUSTDOCFLAGS", "-D warnings");
     run_command(doc)?;
     run_command(behind(&["cargo", "test", "--doc", "--workspace", "--all-features", "--quiet"]))
