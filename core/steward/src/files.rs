@@ -78,6 +78,7 @@ impl Files {
         let record = FileRecord { id, end: u64::MAX, ..FileRecord::default() };
         let slot = put(&mut self.records, &mut self.free, record);
         self.index.insert(named(id.0), slot);
+        self.idle_links.grow(slot + 1);
         slot
     }
 
@@ -109,8 +110,10 @@ impl Files {
         if frame >= self.links.capacity() {
             self.links.grow((frame + 1).next_power_of_two());
         }
-        self.records[slot as usize].blocks.push_back(&mut self.links, frame);
-        if self.is_idle(slot) {
+        let record = &mut self.records[slot as usize];
+        let had_none = record.blocks.is_empty();
+        record.blocks.push_back(&mut self.links, frame);
+        if had_none && self.idle_links.is_linked(slot) {
             self.idle.remove(&mut self.idle_links, slot);
         }
     }
@@ -119,7 +122,6 @@ impl Files {
         let record = &mut self.records[slot as usize];
         record.blocks.remove(&mut self.links, frame);
         if record.blocks.is_empty() {
-            self.idle_links.grow(slot + 1);
             self.idle.push_back(&mut self.idle_links, slot);
             self.trim_idle();
         }
@@ -133,10 +135,6 @@ impl Files {
             self.index.remove(named(self.records[slot as usize].id.0), slot);
             self.free.push(slot);
         }
-    }
-
-    fn is_idle(&self, slot: u32) -> bool {
-        slot < self.idle_links.capacity() && self.idle_links.is_linked(slot)
     }
 
     /// Says that a frame will leave its list not next, but after that.
@@ -161,11 +159,14 @@ impl Files {
     }
 
     fn in_use(&self) -> impl Iterator<Item = (u32, &FileRecord)> {
-        (0..).zip(&self.records).filter(|(slot, record)| !record.blocks.is_empty() || self.is_idle(*slot))
+        let is_in_use = |(slot, record): &(u32, &FileRecord)| {
+            !record.blocks.is_empty() || self.idle_links.is_linked(*slot)
+        };
+        (0..).zip(&self.records).filter(is_in_use)
     }
 
     pub(crate) fn validate(&self, slot_of: impl Fn(Handle) -> u32, blocks: u32) {
-        let mut listed = 0;
+        let (mut listed, mut idle) = (0, 0);
         self.index.validate(|slot| named(self.records[slot as usize].id.0));
         assert_eq!(self.index.len() as usize, self.iter().count(), "F1: files that are found");
         for (slot, record) in self.in_use() {
@@ -175,10 +176,12 @@ impl Files {
             for frame in record.blocks.iter(&self.links) {
                 assert_eq!(slot_of(frame), slot, "F1: frame {frame} is on the list of another file");
             }
-            assert_eq!(self.is_idle(slot), record.blocks.is_empty(), "F2: {id:?}");
+            assert_eq!(self.idle_links.is_linked(slot), record.blocks.is_empty(), "F2: {id:?}");
+            idle += u32::from(record.blocks.is_empty());
         }
         assert_eq!(listed, blocks, "F1: blocks on lists of files");
         self.idle.validate(&self.idle_links);
+        assert_eq!(self.idle.len(), idle, "F2: files without blocks on the list");
         assert!(self.idle.len() <= self.idle_max, "F2: too many idle files");
     }
 }
