@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use std::fs;
 
-use crate::shell::{behind, command, output, run, run_command, say, words};
+use crate::shell::{behind, command, linted, output, run, run_command, say, words};
 use crate::{node, packages, python, suites};
 
 /// Crates that never perform I/O, read a clock or draw randomness.
@@ -26,7 +26,7 @@ pub fn test() -> Result<()> {
     });
     run(&["cargo", "fmt", "--all", "--check"])?;
     // A look at the sources takes seconds: it comes before minutes of compiling.
-    run(&words("cargo test --workspace --all-features --test tidy --quiet"))?;
+    run_command(linted(command(&words("cargo test --workspace --all-features --test tidy --quiet"))))?;
     let suites = suites::build()?;
     let has_python = preparing.join().expect("preparations report their errors")?;
     let beside = std::thread::spawn(move || {
@@ -44,16 +44,15 @@ pub fn test() -> Result<()> {
 /// What only reads sources. Most tests wait for something at times, and this takes the processors
 /// then.
 fn read_sources() -> Result<()> {
-    // All there is, and what the demo builds.
-    for what in ["--workspace --all-targets --all-features", "--package pantler-cli --no-default-features"] {
-        run_command(behind(&words(&format!("cargo clippy {what} -- -D warnings"))))?;
-    }
     pure()?;
     let doc = "cargo doc --workspace --all-features --no-deps --document-private-items";
     let mut doc = behind(&words(doc));
     doc.env("RUSTDOCFLAGS", "-D warnings");
     run_command(doc)?;
-    run_command(behind(&["cargo", "test", "--doc", "--workspace", "--all-features", "--quiet"]))
+    // What the demo builds. The rest was linted when it was compiled.
+    let lint = "cargo clippy --package pantler-cli --no-default-features -- -D warnings";
+    run_command(behind(&words(lint)))?;
+    run_command(linted(behind(&["cargo", "test", "--doc", "--workspace", "--all-features", "--quiet"])))
 }
 
 /// As `test`, but a missing kernel feature is a failure.

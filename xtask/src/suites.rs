@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Instant;
 
-use crate::shell::{BEHIND, command, say, words};
+use crate::shell::{BEHIND, command, linted, say, words};
 
 /// What only computes: beginnings of folder and name.
 const COMPUTING: [&str; 5] = ["core/", "lab/dust/all", "lab/sim/", "lab/trace/", "xtask/"];
@@ -40,11 +40,18 @@ struct Artifact {
 #[derive(Deserialize)]
 struct Target {
     name: String,
+    kind: Vec<String>,
 }
 
 #[derive(Deserialize)]
 struct Profile {
     test: bool,
+}
+
+impl Artifact {
+    fn is_suite(&self) -> bool {
+        self.profile.test && self.target.kind != ["bench"]
+    }
 }
 
 /// The test executables of the workspace, built.
@@ -53,15 +60,13 @@ pub struct Suites {
     computing: Vec<Suite>,
 }
 
-/// Builds all tests of the workspace.
+/// Builds all targets of the workspace, and lints them on the way.
 ///
 /// # Errors
 /// What does not compile.
 pub fn build() -> Result<Suites> {
-    // Examples and fuzz targets are checked with the sources. The Python package is a library that
-    // no test needs, and is built with the same features here.
-    let line = "cargo build --workspace --exclude pantler-fuzz --all-features --lib --bins --tests --quiet";
-    let mut build = command(&words(line));
+    let line = "cargo build --workspace --all-features --all-targets --quiet";
+    let mut build = linted(command(&words(line)));
     build.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
     say(line);
     let built = build.output()?;
@@ -72,7 +77,7 @@ pub fn build() -> Result<Suites> {
     let mut suites = Suites { machine: Vec::new(), computing: Vec::new() };
     for line in built.stdout.split(|&byte| byte == b'\n') {
         let Ok(artifact) = serde_json::from_slice::<Artifact>(line) else { continue };
-        let (true, Some(executable)) = (artifact.profile.test, artifact.executable) else { continue };
+        let (true, Some(executable)) = (artifact.is_suite(), artifact.executable) else { continue };
         let folder = artifact.manifest_path.parent().context("a manifest lies in a folder")?.to_owned();
         let place = format!("{}/", folder.strip_prefix(&root).unwrap_or(&folder).display());
         let suite = Suite { folder, name: format!("{place}{}", artifact.target.name), executable };
