@@ -58,14 +58,20 @@ fn short_blocks_fit_in_the_size_given() {
     const FILE: u64 = 12 << 10;
     let _alone = ALONE.lock().unwrap();
     let options = Options { cache_bytes: 64 << 20, ..Options::default() };
-    let (cache_bytes, before) = (options.cache_bytes, resident_bytes());
-    let cache = Cache::new(options).unwrap();
     let zeros: Arc<dyn Source> = Arc::new(Zeros);
-    let read = |file: u64, offset: u64, length: usize, size: u64| {
+    let read = |cache: &Cache, file: u64, offset: u64, length: usize, size: u64| {
         let file = FileId(file);
         let request = Request { owner: OwnerId(1), file, offset, length, size, source: &zeros };
         cache.read(&request, |bytes| assert_eq!(bytes.len(), length)).unwrap();
     };
+    // The stack that a read takes is there before, and is not the cache's.
+    let small = Cache::new(Options { cache_bytes: 1 << 20, ..options.clone() }).unwrap();
+    (0..64).for_each(|file| read(&small, file, 0, FILE as usize, FILE));
+    small.validate();
+    drop(small);
+    let (cache_bytes, before) = (options.cache_bytes, resident_bytes());
+    let cache = Cache::new(options).unwrap();
+    let read = |file: u64, offset: u64, length: usize, size: u64| read(&cache, file, offset, length, size);
     let large = 2 * cache_bytes;
     for round in 0..3 {
         (0..large).step_by(64 << 10).for_each(|offset| read(round, offset, 64 << 10, large));
