@@ -78,8 +78,9 @@ fn listeners<'a>(
     let listener = |body, name| Listener { body, name, count: 0, is_done: false };
     let mut found = Vec::new();
     for mount in mounts {
-        let bodies = mount.bodies().unwrap_or_default();
-        for body in bodies.into_iter().filter(|body| body.kind == BodyKind::Mount) {
+        let mut bodies = mount.bodies().unwrap_or_default();
+        bodies.sort_by_key(|body| body.kind != BodyKind::Mount);
+        for body in bodies {
             // A conversation of its own for each.
             match Client::connect(mount.path()) {
                 Ok(client) => found.push(listener(Told::Mount(client), body.name)),

@@ -49,8 +49,7 @@ pub enum Command {
     Tier(crate::tier::Tier),
     /// List what this machine offers and what is missing
     Doctor(crate::doctor::Doctor),
-    /// Host mounts and runs for all users that may speak to it
-    Daemon,
+    Daemon(crate::daemon::Daemon),
     /// Show the profiles that come with pantler
     Profiles(crate::profiles::Profiles),
     /// Print completions for a shell

@@ -2,19 +2,20 @@
 
 use anyhow::Result;
 use clap::Args;
-use pantler_control::{ControlError, Size};
+use pantler_control::client::Client;
+use pantler_control::{BodyKind, ControlError, RunSpec, Size};
 use pantler_kernel::group;
 use pantler_kernel::process::{Member, command_of, read_process};
-use pantler_steer::Steer;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::children;
 use crate::identity::Identity;
 use crate::profiles;
+use crate::run;
 use crate::steering::{ReportFile, Steered, Words, control_error};
 use crate::summary;
 use crate::values;
@@ -25,8 +26,9 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Steer programs that run already.
 ///
 /// Blocks of files that they and their children read are kept or dropped by policies, under a
-/// budget, as with `pantler run --memory`. They are not moved, stopped or told: they stay in their
-/// control groups. What was cached before stays with its users.
+/// budget, as with `pantler run --memory`; without it they share the budget of `pantler daemon
+/// --memory`. They are not moved, stopped or told: they stay in their control groups. What was
+/// cached before stays with its users.
 /// Ends when they end, or on SIGINT and SIGTERM: then the kernel decides again.
 #[derive(Debug, Args)]
 pub struct Attach {
@@ -43,7 +45,7 @@ pub struct Attach {
     /// Budget for file blocks in the kernel's page cache, such as 64M, or 10% of the memory that
     /// there is
     #[arg(long, value_name = "SIZE|%", value_parser = values::memory, allow_negative_numbers = true)]
-    memory: Size,
+    memory: Option<Size>,
     #[command(flatten)]
     words: Words,
 }
@@ -51,33 +53,44 @@ pub struct Attach {
 /// Steers until the programs end, or a signal comes.
 pub fn attach(arguments: &Attach) -> Result<()> {
     let mut programs = Programs::of(arguments)?;
-    if let Some(told) = summary::of_too_much(arguments.memory) {
+    if let Some(told) = arguments.memory.and_then(summary::of_too_much) {
         tracing::warn!("{told}");
     }
     let identity = Identity::invoking()?;
     let name = programs.name();
     let profile = profiles::choose(arguments.words.profile.as_deref(), &name, &identity)?;
-    let spec = arguments.words.spec(&name, &identity, profile);
+    let spec = arguments.words.spec(&name, &identity, profile, arguments.memory.is_some())?;
     let report = arguments.words.report.as_deref();
     let report = report.map(|path| ReportFile::open(path, &identity)).transpose()?;
     let stopped = children::told_to_end()?;
+    let Some(memory) = arguments.memory else { return join(arguments, &mut programs, &spec, &stopped) };
     // What steering uses itself is not there for others.
     pantler_kernel::heap::hold_little(1);
-    let steered = Steered::begin(arguments.words.options(&spec, arguments.memory), || Ok(None))?;
-    let count = programs.look(&steered.steer)?;
-    if count == 0 {
-        steered.end(None, None)?;
-        return Err(ControlError::not_found(format!("a process of {name}")).into());
+    let steered = Steered::begin(arguments.words.options(&spec, memory), || Ok(None))?;
+    let attach = |pid| steered.steer.attach(pid).map_err(control_error);
+    let attached = programs.steer(&name, &memory.to_string(), arguments.words.quiet, &stopped, attach);
+    steered.end(Some(memory).filter(|_| attached.is_ok() && !arguments.words.quiet), report)?;
+    attached
+}
+
+/// The programs join a daemon that steers.
+fn join(arguments: &Attach, programs: &mut Programs, spec: &RunSpec, stopped: &AtomicBool) -> Result<()> {
+    run::check_report(&arguments.words)?;
+    let absent = || {
+        ControlError::invalid(
+            "--memory: expected a size, or a daemon that steers (pantler daemon --memory SIZE)",
+        )
+    };
+    let mut daemon = Client::daemon().ok_or_else(absent)?;
+    let took = daemon.begin_run(spec)?;
+    if !took.iter().any(|body| body.kind == BodyKind::Steer) {
+        return Err(absent().into());
     }
-    if !arguments.words.quiet {
-        let processes = if count == 1 { "1 process" } else { &format!("{count} processes") };
-        tell!("{processes} of {name} steered in {}; Ctrl-C ends it", arguments.memory);
-    }
-    while !stopped.load(Ordering::Relaxed) && programs.go_on() {
-        std::thread::sleep(LOOK);
-        programs.look(&steered.steer)?;
-    }
-    steered.end(Some(arguments.memory).filter(|_| !arguments.words.quiet), report)
+    let quiet = arguments.words.quiet;
+    programs
+        .steer(&programs.name().clone(), "the daemon's memory", quiet, stopped, |pid| daemon.take_in(pid))?;
+    run::tell_of_bodies(&daemon, spec, quiet);
+    Ok(())
 }
 
 /// The programs that were named, and which of their processes are steered.
@@ -113,13 +126,37 @@ impl Programs {
         group.unwrap_or_else(|| command_of(self.pids[0]))
     }
 
+    /// Has `attach` steer them until they end, or a signal comes. `place` says where.
+    fn steer(
+        &mut self,
+        name: &str,
+        place: &str,
+        quiet: bool,
+        stopped: &AtomicBool,
+        mut attach: impl FnMut(u32) -> Result<usize, ControlError>,
+    ) -> Result<()> {
+        let count = self.look(&mut attach)?;
+        if count == 0 {
+            return Err(ControlError::not_found(format!("a process of {name}")).into());
+        }
+        if !quiet {
+            let processes = if count == 1 { "1 process" } else { &format!("{count} processes") };
+            tell!("{processes} of {name} steered in {place}; Ctrl-C ends it");
+        }
+        while !stopped.load(Ordering::Relaxed) && self.go_on() {
+            std::thread::sleep(LOOK);
+            self.look(&mut attach)?;
+        }
+        Ok(())
+    }
+
     fn members(&self) -> Vec<Member> {
         let inside = self.group.iter().flat_map(|group| group::processes_below(group));
         self.pids.iter().copied().chain(inside).filter_map(Member::look).collect()
     }
 
     /// Steers processes that are there and are not steered yet. Says how many that were.
-    fn look(&mut self, steer: &Steer) -> Result<usize> {
+    fn look(&mut self, attach: &mut impl FnMut(u32) -> Result<usize, ControlError>) -> Result<usize> {
         let mut count = 0;
         for member in self.members() {
             // Those that were named by number are steered once: later the number is another's.
@@ -129,7 +166,7 @@ impl Programs {
                 continue;
             }
             self.steered.insert(member.pid, member.start);
-            count += steer.attach(member.pid).map_err(control_error)?;
+            count += attach(member.pid)?;
         }
         Ok(count)
     }

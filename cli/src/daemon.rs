@@ -1,14 +1,58 @@
-//! `pantler daemon`: one host for all users' mounts.
+//! `pantler daemon`: one host for all users' mounts, and one steward for the page cache of the
+//! machine.
 
 use anyhow::Result;
+use clap::Args;
 use pantler_control::server::{Host, Launcher, Server};
-use pantler_control::{Body, ControlError, Speaker, runtime};
+use pantler_control::{Body, ControlError, Size, Speaker, runtime};
 use pantler_mount::Mounted;
+use pantler_steer::{Steer, SteerOptions, Takes};
+use pantler_steward::Allocation;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::explain::DECISIONS_KEPT;
 use crate::mounting::{self, Mount};
+use crate::named::named;
+use crate::steering::control_error;
+use crate::summary;
+use crate::values;
+
+/// What `--on` takes for the page cache that the daemon steers.
+const PAGE_CACHE: &str = "page-cache";
+
+/// Host mounts for all users, and steer the page cache of the machine.
+///
+/// Mounts of root are hosted here instead of in processes of their own. With --memory each program
+/// that is started by `pantler run` without a budget of its own joins: programs share the budget by
+/// --allocation, each by its own policies. Ends on SIGINT and SIGTERM.
+#[derive(Debug, Args)]
+pub struct Daemon {
+    /// Budget for the file blocks of all programs that join, in the kernel's page cache, such as 4G
+    /// or 50% of the memory that there is
+    #[arg(long, value_name = "SIZE|%", value_parser = values::memory, allow_negative_numbers = true)]
+    memory: Option<Size>,
+    /// How the budget is shared between programs
+    #[arg(long, value_name = "NAME", default_value = "lru-sp", requires = "memory", value_parser = named(values::allocations, values::allocation), hide_possible_values = true)]
+    allocation: Allocation,
+}
+
+impl Daemon {
+    /// Steers, if a budget was given.
+    fn steer(&self) -> Result<Option<Steer>> {
+        let Some(memory) = self.memory else { return Ok(None) };
+        if let Some(told) = summary::of_too_much(memory) {
+            tracing::warn!("{told}");
+        }
+        let mut options = SteerOptions::new(PAGE_CACHE, memory.bytes());
+        options.uid = rustix::process::geteuid().as_raw();
+        options.takes = Takes::Runs;
+        options.allocation = self.allocation;
+        options.log = DECISIONS_KEPT;
+        Ok(Some(Steer::start(options).map_err(control_error)?))
+    }
+}
 
 /// How often the daemon looks whether its mounts are still there.
 const LOOK: Duration = Duration::from_millis(100);
@@ -39,8 +83,8 @@ impl Launcher for Mounts {
     }
 }
 
-/// Hosts mounts until it is told to end; then it unmounts them.
-pub fn daemon() -> Result<()> {
+/// Hosts mounts, and steers, until it is told to end; then it unmounts them.
+pub fn daemon(arguments: &Daemon) -> Result<()> {
     let ending = crate::children::told_to_end()?;
     let folder = runtime::prepare_folder()?;
     for path in runtime::remove_stale_sockets() {
@@ -52,6 +96,9 @@ pub fn daemon() -> Result<()> {
     let mounted = Arc::new(Mutex::new(Vec::new()));
     let host = Arc::new(Host::with_launcher(Box::new(Mounts { mounted: mounted.clone() })));
     let server = Server::bind(&folder.join(runtime::DAEMON_SOCKET), host.clone())?;
+    // After the socket: of two daemons one steers.
+    let steer = arguments.steer()?;
+    steer.iter().try_for_each(|steer| host.add(steer.body()))?;
     tell!("listening at {}", server.path().display());
     while !ending.load(Ordering::SeqCst) {
         std::thread::sleep(LOOK);
@@ -66,6 +113,9 @@ pub fn daemon() -> Result<()> {
         if let Err(error) = mounted.unmount() {
             tracing::warn!(%error, "a mount stays");
         }
+    }
+    if let Some(steer) = steer {
+        steer.stop().map_err(control_error)?;
     }
     Ok(())
 }

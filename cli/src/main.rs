@@ -82,7 +82,7 @@ fn dispatch(command: Command) -> anyhow::Result<u8> {
         Command::Web(words) => web::web(&words)?,
         #[cfg(feature = "network")]
         Command::Tier(words) => tier::tier(&words)?,
-        Command::Daemon => daemon::daemon()?,
+        Command::Daemon(words) => daemon::daemon(&words)?,
         Command::Profiles(profiles) => profiles::show(&profiles)?,
         Command::Completions(completions) => args::completions(&completions)?,
         Command::Stage(stage) => stage::stage(&stage)?,

@@ -5,7 +5,7 @@ use clap::Args;
 use pantler_control::Size;
 use pantler_control::client::Client;
 use pantler_control::wire::{Answer, Request};
-use pantler_control::{BodyKind, BodyStat, ControlError, RunSpec};
+use pantler_control::{BodyStat, ControlError, RunSpec};
 use pantler_steer::Steer;
 use rustix::process::{getpid, set_child_subreaper};
 use std::ffi::OsString;
@@ -27,8 +27,8 @@ use crate::values;
 /// Run a program and its children as one owner.
 ///
 /// With --memory the kernel's page cache is steered: blocks of files that the program reads are
-/// kept or dropped by its policies, under that budget. Every running mount takes the program as one
-/// owner too.
+/// kept or dropped by its policies, under that budget. Without it the program shares the budget of
+/// `pantler daemon --memory`, if that runs. Every running mount takes the program as one owner too.
 /// The exit status is the program's; 128+n when signal n ended it.
 #[derive(Debug, Args)]
 pub struct Run {
@@ -60,12 +60,8 @@ pub fn run(arguments: &Run) -> Result<u8> {
         let text = format!("--total {total}: expected at least --memory, which is {memory}");
         return Err(ControlError::invalid(text).into());
     }
-    if let (Some(report), None) = (&arguments.words.report, arguments.memory) {
-        let text = format!(
-            "--report {}: there is nothing to report without --memory SIZE; `pantler stat` has the counters of mounts",
-            report.display()
-        );
-        return Err(ControlError::invalid(text).into());
+    if arguments.memory.is_none() {
+        check_report(&arguments.words)?;
     }
     if let Some(told) = arguments.memory.and_then(summary::of_too_much) {
         tracing::warn!("{told}");
@@ -75,7 +71,7 @@ pub fn run(arguments: &Run) -> Result<u8> {
     program::find(first, identity.variable("PATH"))?;
     let name = program::name(first);
     let profile = profiles::choose(arguments.words.profile.as_deref(), &name, &identity)?;
-    let spec = arguments.words.spec(&name, &identity, profile);
+    let spec = arguments.words.spec(&name, &identity, profile, arguments.memory.is_some())?;
 
     // Memory that steering takes is not there for blocks.
     pantler_kernel::heap::hold_little(1);
@@ -94,7 +90,9 @@ pub fn run(arguments: &Run) -> Result<u8> {
             // What was typed passes it: as without a mount.
             Some(ControlError::Bound { bound }) => ControlError::invalid(bound),
             Some(refused) => refused,
-            None => ControlError::invalid("nothing to control: expected --memory SIZE, or a running mount"),
+            None => ControlError::invalid(
+                "nothing to control: expected --memory SIZE, a running mount, or a daemon that steers",
+            ),
         };
         return Err(error.into());
     }
@@ -123,9 +121,19 @@ pub fn run(arguments: &Run) -> Result<u8> {
         steered.end(told, report)?;
     }
     for mount in mounts {
-        tell_of_mounts(&mount, &spec, arguments.words.quiet);
+        tell_of_bodies(&mount, &spec, arguments.words.quiet);
     }
     status
+}
+
+/// Without a session of its own a program has nothing to report.
+pub fn check_report(words: &Words) -> Result<(), ControlError> {
+    words.report.as_ref().map_or(Ok(()), |report| {
+        Err(ControlError::invalid(format!(
+            "--report {}: there is nothing to report without --memory SIZE; `pantler stat` has the counters of mounts",
+            report.display()
+        )))
+    })
 }
 
 /// A name for an owner that was given none.
@@ -173,8 +181,8 @@ fn mention(steer: &Steer, arguments: &Run, identity: &Identity) {
     }
 }
 
-/// Tells every mount about the run. It lasts as long as the connections that come back. With them
-/// comes why one did not take it.
+/// Tells every mount about the run, and a daemon that steers. It lasts as long as the connections
+/// that come back. With them comes why one did not take it.
 fn announce(spec: &RunSpec) -> (Vec<Client>, Option<ControlError>) {
     let spec = spec.clone();
     let begin = move |mut client: Client| match client.begin_run(&spec) {
@@ -196,18 +204,18 @@ fn announce(spec: &RunSpec) -> (Vec<Client>, Option<ControlError>) {
     (clients, refused)
 }
 
-/// Says what the run read on the mounts of a host, unless that shall be quiet, and on which it has
+/// Says what the run read by the bodies of a host, unless that shall be quiet, and where it has
 /// lost control (L7): its hints had no effect there since.
-fn tell_of_mounts(host: &Client, spec: &RunSpec, quiet: bool) {
+pub fn tell_of_bodies(host: &Client, spec: &RunSpec, quiet: bool) {
     // A conversation of its own: a host that stopped answering delays nothing else for long.
     let lost = || -> Result<Vec<String>, ControlError> {
         let mut client = Client::connect(host.path())?;
         let mut lines = Vec::new();
-        for mount in client.bodies()?.into_iter().filter(|body| body.kind == BodyKind::Mount) {
-            if let Answer::Stat(stat) = client.ask(&Request::Stat { on: mount.name }, None)? {
+        for body in client.bodies()? {
+            if let Answer::Stat(stat) = client.ask(&Request::Stat { on: body.name }, None)? {
                 let own =
                     stat.owners.iter().find(|owner| owner.owner == spec.name && owner.uid == Some(spec.uid));
-                let read = own.filter(|_| !quiet).and_then(|own| summary::of_mount(&stat.body.name, own));
+                let read = own.filter(|_| !quiet).and_then(|own| summary::of_owner(&stat.body, own));
                 lines.extend(read.into_iter().chain(revocation(&stat, spec)));
             }
         }
@@ -247,7 +255,14 @@ mod tests {
     fn made_names_are_owner_names() {
         for program in ["cscope", "a b", "", "ü", &"x".repeat(300), "[", "7"] {
             let name = owner_name(program, 4_194_304);
-            let run = RunSpec { name: name.clone(), keep: false, leader: 1, uid: 0, profile: None };
+            let run = RunSpec {
+                name: name.clone(),
+                keep: false,
+                leader: 1,
+                uid: 0,
+                profile: None,
+                is_steered: false,
+            };
             assert!(run.check().is_ok(), "{name}");
         }
     }

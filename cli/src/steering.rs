@@ -31,12 +31,12 @@ pub struct Words {
     /// Name of the owner; a later run with the same name continues it
     #[arg(long, value_name = "NAME", value_parser = values::owner_name)]
     pub owner_name: Option<String>,
-    /// How frames are shared between owners
+    /// How frames are shared between owners, with --memory
     #[arg(long, value_name = "NAME", default_value = "lru-sp", value_parser = named(values::allocations, values::allocation), hide_possible_values = true)]
     pub allocation: Allocation,
     /// How blocks that no hint or profile names are replaced, such as arc or s3-fifo; see `pantler
-    /// sim --policy help`
-    #[arg(long, value_name = "POLICY", value_parser = named(values::policies, values::online), hide_possible_values = true, requires = "memory")]
+    /// sim --policy help`; without --memory one without parameters
+    #[arg(long, value_name = "POLICY", value_parser = named(values::policies, values::online), hide_possible_values = true)]
     pub policy: Option<Spec>,
     /// Write the counters of the run to this file when it ends, as JSON; needs --memory
     #[arg(long, value_name = "FILE")]
@@ -47,19 +47,40 @@ pub struct Words {
 }
 
 impl Words {
-    /// The run of a program.
-    pub fn spec(&self, program: &str, identity: &Identity, profile: Option<(String, Profile)>) -> RunSpec {
+    /// The run of a program. What it shall do on mounts, and with a daemon that steers, is in its
+    /// profile; a session of its own (`is_steered`) has the policy as an option.
+    ///
+    /// # Errors
+    /// A policy that a hint cannot name.
+    pub fn spec(
+        &self,
+        program: &str,
+        identity: &Identity,
+        profile: Option<(String, Profile)>,
+        is_steered: bool,
+    ) -> Result<RunSpec, ControlError> {
         let leader = std::process::id();
         if let Some((profile, _)) = &profile {
             tracing::info!(profile, program, "profile");
         }
-        RunSpec {
+        let mut profile = profile.map(|(_, profile)| profile);
+        if let Some(policy) = self.policy.filter(|_| !is_steered) {
+            let name = policy.policy_name().filter(|name| name.spec() == policy);
+            let name = name.ok_or_else(|| {
+                ControlError::invalid(format!(
+                    "--policy {policy}: expected one without parameters, or --memory"
+                ))
+            })?;
+            profile.get_or_insert_default().policies.entry(0).or_insert(name);
+        }
+        Ok(RunSpec {
             name: self.owner_name.clone().unwrap_or_else(|| owner_name(program, leader)),
             keep: self.owner_name.is_some(),
             leader,
             uid: identity.uid,
-            profile: profile.map(|(_, profile)| profile),
-        }
+            profile,
+            is_steered,
+        })
     }
 
     /// The options of a session.

@@ -1,6 +1,6 @@
 //! The last line of `pantler run`: what was read, and what LRU would have read in the same memory.
 
-use pantler_control::{BodyStat, OwnerStat, Size};
+use pantler_control::{BodyInfo, BodyKind, BodyStat, OwnerStat, Size};
 use pantler_kernel::memory::Limit;
 
 /// A share of what was read from which on it is told that it left without a decision, or was there
@@ -60,13 +60,14 @@ fn idle(blocks: u64, gone: u64, memory: Size, block_bytes: u64) -> String {
     line
 }
 
-/// The line about the share of a run in a mount; none if it read nothing there.
-pub fn of_mount(name: &str, owner: &OwnerStat) -> Option<String> {
+/// The line about one owner of a mount, or of a daemon that steers; none if it read nothing there.
+pub fn of_owner(body: &BodyInfo, owner: &OwnerStat) -> Option<String> {
     let counters = &owner.counters;
     let read = Size::new(counters.read_bytes).rounded();
+    let (name, source) = (&body.name, if body.kind == BodyKind::Mount { "the origin" } else { "disk" });
     (counters.references > 0).then(|| {
         format!(
-            "{name}: read {} blocks, {read} from the origin; {:.1} % hits of {} references",
+            "{name}: read {} blocks, {read} from {source}; {:.1} % hits of {} references",
             counters.misses + counters.ahead_used,
             counters.hit_ratio() * 100.0,
             counters.references
@@ -85,7 +86,7 @@ pub fn of_too_much(memory: Size) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pantler_control::{BodyInfo, Counters};
+    use pantler_control::Counters;
 
     fn stat(references: u64, read_bytes: u64, counters: &[(&str, u64)]) -> BodyStat {
         BodyStat {

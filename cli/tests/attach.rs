@@ -218,7 +218,7 @@ fn an_ordinary_user_attaches_to_nothing_and_is_heard_by_own_runs_alone() {
     };
     let (own, foreign) = (sleep(USER), sleep(0));
     quote_rights(
-        "`pantler attach` needs the rights of root, also for a user's own programs: without them nothing is steered.",
+        "`pantler attach --memory` needs the rights of root, also for a user's own programs: without them nothing is steered.",
     );
     for pid in [own.pid(), foreign.pid()] {
         let (status, said) =

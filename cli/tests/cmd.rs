@@ -238,7 +238,10 @@ fn of_profiles_that_nobody_named_broken_ones_are_mentioned() {
 
 #[test]
 fn a_run_without_anything_to_control_is_refused() {
-    refused(&["run", "true"], "nothing to control: expected --memory SIZE, or a running mount");
+    refused(
+        &["run", "true"],
+        "nothing to control: expected --memory SIZE, a running mount, or a daemon that steers",
+    );
 }
 
 #[test]

@@ -313,8 +313,8 @@ impl Body for MountBody {
         })
     }
 
-    fn begin_run(&self, speaker: &Speaker, run: &RunSpec) -> Result<RunId, ControlError> {
-        self.core.programs.begin_run(speaker, run)
+    fn begin_run(&self, speaker: &Speaker, run: &RunSpec) -> Result<Option<RunId>, ControlError> {
+        self.core.programs.begin_run(speaker, run).map(Some)
     }
 
     fn end_run(&self, run: RunId) {

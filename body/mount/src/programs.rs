@@ -323,7 +323,7 @@ mod tests {
         // More priorities than an owner may have.
         let policies = (0..100).map(|priority| (priority, PolicyName::Mru)).collect();
         let profile = Some(Profile { policies, ..Profile::default() });
-        let run = RunSpec { name: "many".into(), keep: false, leader, uid, profile };
+        let run = RunSpec { name: "many".into(), keep: false, leader, uid, profile, is_steered: false };
         let error = core.programs.begin_run(&speaker, &run).unwrap_err();
         assert!(matches!(error, ControlError::Bound { .. }), "{error}");
         assert!(core.programs.owners().named("many").is_empty());
@@ -368,7 +368,7 @@ mod tests {
         let (leader, uid) = (std::process::id(), rustix::process::geteuid().as_raw());
         let speaker = Speaker { uid, gid: uid, groups: Vec::new(), pid: leader };
         let profile = Some(profile.clone());
-        let run = RunSpec { name: "job".into(), keep: false, leader, uid, profile };
+        let run = RunSpec { name: "job".into(), keep: false, leader, uid, profile, is_steered: false };
         let outcome = core.programs.begin_run(&speaker, &run).ok().map(|_| {
             let owner = core.programs.owners().named("job")[0].id;
             let root = core.inodes.get(crate::inodes::ROOT).unwrap();
@@ -386,14 +386,15 @@ mod tests {
     }
 
     fn in_a_steered_run(profile: &Profile) -> Outcome {
+        use pantler_pagecache::{Engine, FileKey, Options};
         let mut options = pantler_steer::SteerOptions::new("job", 1 << 20);
         options.profile = Some(profile.clone());
-        let mut steward = pantler_steward::Steward::new(pantler_steward::Options::new(100)).unwrap();
-        let mut owners = pantler_steer::owners::RunOwners::new(&options, &mut steward).ok()?;
-        let file = FileId(9);
-        let path = Some(std::path::Path::new("/some/data"));
-        let done_with = owners.apply_profile(&mut steward, 4, file, path);
-        let owner = owners.run();
-        Some((steward.priority(owner, file), policies(&steward, owner), done_with))
+        let mut engine = Engine::new(&Options::new(256), 1).unwrap();
+        let owners = pantler_steer::owners::Owners::new(&options, &mut engine).ok()?;
+        let file = engine.admit_file(FileKey { dev: 1, ino: 9 })?;
+        owners.apply_profiles(&mut engine, file, std::path::Path::new("/some/data"));
+        let owner = owners.session()?;
+        let (id, done_with) = (engine.files().id(file), engine.file(file).done_with(owner));
+        Some((engine.steward().priority(owner, id), policies(engine.steward(), owner), done_with))
     }
 }

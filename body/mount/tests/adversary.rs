@@ -445,9 +445,15 @@ fn owners_of_others() {
     );
     quote_rights("The daemon mounts for root only.");
     let own = std::process::id();
-    let run =
-        pantler_control::RunSpec { name: "night".into(), keep: false, leader: own, uid: 0, profile: None };
-    let run = body.begin_run(&speaker(0), &run).unwrap();
+    let run = pantler_control::RunSpec {
+        name: "night".into(),
+        keep: false,
+        leader: own,
+        uid: 0,
+        profile: None,
+        is_steered: false,
+    };
+    let run = body.begin_run(&speaker(0), &run).unwrap().unwrap();
     reachable.attack(&format!("ROOT = {own}\n{OWNERS_OF_OTHERS}"));
     body.end_run(run);
     assert!(!body.stat(&speaker(0)).unwrap().files.is_empty());
@@ -600,8 +606,9 @@ assert os.read(ready, 1) == b"x"
         leader: std::process::id(),
         uid: 0,
         profile: None,
+        is_steered: false,
     };
-    let begun = body.begin_run(&speaker(0), &run).unwrap();
+    let begun = body.begin_run(&speaker(0), &run).unwrap().unwrap();
     let mine = OwnerSelector::Name("mine".into());
     let policy = Hint::SetPolicy { priority: 0, policy: PolicyName::Mru };
     body.hint(&speaker(0), &mine, &policy, None).unwrap();

@@ -138,8 +138,15 @@ fn attributes_outlive_the_command() {
 
     quote("A program of a `pantler run` that sets either speaks for its run only.");
     let body = fixture.mounted().body();
-    let run = RunSpec { name: "r".into(), keep: false, leader: fellow.child.id(), uid: 0, profile: None };
-    let run = body.begin_run(&speaker(0, 1), &run).unwrap();
+    let run = RunSpec {
+        name: "r".into(),
+        keep: false,
+        leader: fellow.child.id(),
+        uid: 0,
+        profile: None,
+        is_steered: false,
+    };
+    let run = body.begin_run(&speaker(0, 1), &run).unwrap().unwrap();
     assert_eq!(fellow.priority(), "3", "the default reaches runs");
     assert_eq!(fellow.say("os.setxattr(f, 'user.pantler.priority', b'7')"), "None");
     assert_eq!((fellow.priority(), get(0, "priority"), own()), ("7".into(), "3".into(), (3, 1)));
@@ -496,7 +503,14 @@ fn hints_through_the_body() {
     // No user speaks for a process of root, or declares one to be a run.
     let nobody = speaker(NOBODY, own);
     assert_eq!(answer(&nobody, OwnerSelector::Pid(own), &set).unwrap_err().exit_status(), 3);
-    let run = |leader, uid| RunSpec { name: "grab".into(), keep: false, leader, uid, profile: None };
+    let run = |leader, uid| RunSpec {
+        name: "grab".into(),
+        keep: false,
+        leader,
+        uid,
+        profile: None,
+        is_steered: false,
+    };
     assert_eq!(body.begin_run(&nobody, &run(1, NOBODY)).unwrap_err().exit_status(), 3);
     assert_eq!(body.begin_run(&nobody, &run(own, 0)).unwrap_err().exit_status(), 3);
     assert_eq!(body.stop(&nobody).unwrap_err().exit_status(), 3);
@@ -550,8 +564,15 @@ fn a_run_with_a_profile() {
     let body = fixture.mounted().body();
     let own = std::process::id();
     let as_root = speaker(0, own);
-    let spec = RunSpec { name: "night".into(), keep: true, leader: own, uid: 0, profile: Some(profile) };
-    let run = body.begin_run(&as_root, &spec).unwrap();
+    let spec = RunSpec {
+        name: "night".into(),
+        keep: true,
+        leader: own,
+        uid: 0,
+        profile: Some(profile),
+        is_steered: false,
+    };
+    let run = body.begin_run(&as_root, &spec).unwrap().unwrap();
     must(&format!("cat {0}/index.db {0}/once.log > /dev/null", fixture.mnt.display()));
     let stat = body.stat(&as_root).unwrap();
     let owner = stat.owners.iter().find(|owner| owner.owner == "night").unwrap();
@@ -560,7 +581,7 @@ fn a_run_with_a_profile() {
     assert_eq!(levels, [(-1, PolicyName::Lru, 2), (0, PolicyName::Mru, 0), (2, PolicyName::Lru, 2)]);
     body.end_run(run);
     // The name was given, so the next run continues the owner and finds its blocks.
-    let again = body.begin_run(&as_root, &RunSpec { profile: None, ..spec }).unwrap();
+    let again = body.begin_run(&as_root, &RunSpec { profile: None, ..spec }).unwrap().unwrap();
     let stat = body.stat(&as_root).unwrap();
     let continued: Vec<_> = stat.owners.iter().filter(|owner| owner.owner == "night").collect();
     assert_eq!(continued.len(), 1);

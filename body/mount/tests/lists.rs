@@ -277,8 +277,14 @@ fn what_a_list_may_fetch() {
     let nobody = Speaker { pid: program.id(), ..speaker(NOBODY) };
     // Until it has become that user.
     eventually("it is that user", || {
-        let run =
-            RunSpec { name: "job".into(), keep: false, leader: program.id(), uid: NOBODY, profile: None };
+        let run = RunSpec {
+            name: "job".into(),
+            keep: false,
+            leader: program.id(),
+            uid: NOBODY,
+            profile: None,
+            is_steered: false,
+        };
         body.begin_run(&nobody, &run).is_ok()
     });
     let error = hint(&fixture, NOBODY, "secret", false).unwrap_err();
@@ -402,9 +408,16 @@ fn a_profile_says_what_is_read_from_start_to_end() {
     make(&fixture.origin, &["a.txt", "b.bin"], 8);
     let text = "[[file]]\nglob = \"*.txt\"\nprefetch = \"sequential\"\n";
     let profile = Some(Profile::parse("test", text).unwrap());
-    let run = RunSpec { name: "job".into(), keep: false, leader: std::process::id(), uid: 0, profile };
+    let run = RunSpec {
+        name: "job".into(),
+        keep: false,
+        leader: std::process::id(),
+        uid: 0,
+        profile,
+        is_steered: false,
+    };
     let body = fixture.mounted().body();
-    let id = body.begin_run(&speaker(0), &run).unwrap();
+    let id = body.begin_run(&speaker(0), &run).unwrap().unwrap();
     let _files = ["a.txt", "b.bin"].map(|name| File::open(fixture.mnt.join(name)).unwrap());
     eventually("it is there before it is read", || fixture.fetches() == 1);
     assert_eq!(counters(&fixture).lists.prefetched, 8);
@@ -426,9 +439,10 @@ fn what_a_profile_lists_waits_behind_a_long_list() {
         leader: std::process::id(),
         uid: 0,
         profile: Some(profile),
+        is_steered: false,
     };
     let body = fixture.mounted().body();
-    let id = body.begin_run(&speaker(0), &run).unwrap();
+    let id = body.begin_run(&speaker(0), &run).unwrap().unwrap();
     gate.hold(true);
     let listed = File::open(fixture.mnt.join("b.bin")).unwrap();
     let block = |number: i64| (number * BLOCK as i64, (number + 1) * BLOCK as i64);

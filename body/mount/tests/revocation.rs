@@ -206,8 +206,9 @@ fn neither_clearing_nor_forking_helps() {
 
     // A run that it begins is its child, too.
     let leader = stage.foolish.pid();
-    let run = RunSpec { name: "escape".into(), keep: false, leader, uid: 0, profile: None };
-    let run = stage.body.begin_run(&speaker(0, leader), &run).unwrap();
+    let run =
+        RunSpec { name: "escape".into(), keep: false, leader, uid: 0, profile: None, is_steered: false };
+    let run = stage.body.begin_run(&speaker(0, leader), &run).unwrap().unwrap();
     assert_eq!(stage.say("tried()"), nothing("revoked"), "a run");
     stage.body.end_run(run);
     assert_eq!(stage.say("tried()"), nothing("revoked"), "after the run");

@@ -1,7 +1,8 @@
-//! A run as the control doors see it.
+//! A session as the control doors see it.
 //!
-//! A run is one owner (or one per process, by option), and all hints of its user that name no owner
-//! mean this one.
+//! A session for one run is one owner (or one per process, by option), and all hints of its user
+//! that name no owner mean this one. Where runs join, each is an owner, and hints name it or come
+//! from a process of it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::BorrowedFd;
@@ -10,12 +11,13 @@ use std::sync::Arc;
 
 use pantler_control::{
     Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, FILES_SHOWN, FileExplanation, FileStat,
-    FileStory, Hint, HintAnswer, KnownOwner, OwnerSelector, OwnerStat, PrefetchStat, Speaker,
+    FileStory, Hint, HintAnswer, OwnerSelector, OwnerStat, PrefetchStat, RunId, RunSpec, Speaker,
 };
 use pantler_pagecache::{Engine, FileKey};
 use pantler_steward::{FileId, OwnerId};
 
 use crate::lists;
+use crate::options::Takes;
 use crate::shared::Shared;
 use crate::steer::Steer;
 use crate::steering::Steering;
@@ -23,7 +25,7 @@ use crate::watch;
 use pantler_kernel::clock;
 use pantler_kernel::group;
 use pantler_kernel::pages::BLOCK_BYTES;
-use pantler_kernel::process::lineage;
+use pantler_kernel::process::{lineage, threads_of, user_of};
 
 /// Files that may have a priority before they are read; the bound of the steward holds besides.
 const HINTED_FILES_MAX: usize = 4096;
@@ -60,23 +62,69 @@ impl SteerBody {
 
     /// The owner that a hint is about.
     fn owner(&self, speaker: &Speaker, selector: &OwnerSelector) -> Result<OwnerId, ControlError> {
-        speaker.check_speaks_for(self.0.options.uid)?;
         let mut steering = self.0.steering();
-        let owners = &mut steering.owners;
-        let process = match selector {
-            OwnerSelector::UserDefault => None,
-            OwnerSelector::Name(name) if *name == owners.name(owners.run()) => None,
-            OwnerSelector::Caller => Some(speaker.pid),
-            OwnerSelector::Pid(pid) => Some(*pid),
-            _ => return Err(ControlError::not_found(selector.to_string())),
-        };
-        match process {
-            Some(pid) if !self.holds(pid) => {
-                Err(ControlError::not_found(format!("process {pid} in this run")))
-            }
-            Some(pid) => Ok(owners.of(pid)),
-            None => Ok(owners.run()),
+        let Steering { engine, owners, .. } = &mut *steering;
+        if owners.session().is_some() {
+            speaker.check_speaks_for(self.0.options.uid)?;
         }
+        let found = match selector {
+            OwnerSelector::UserDefault => owners.session(),
+            OwnerSelector::Name(name) => {
+                let mut named = owners
+                    .named(name)
+                    .filter(|&owner| owners.uid(owner).is_some_and(|uid| speaker.speaks_for(uid)));
+                let found = named.next();
+                if named.next().is_some() {
+                    let text =
+                        format!("owner {name:?}: several users have one, expected a process of it instead");
+                    return Err(ControlError::invalid(text));
+                }
+                found
+            }
+            OwnerSelector::Caller | OwnerSelector::Pid(_) => {
+                let pid = if let OwnerSelector::Pid(pid) = selector { *pid } else { speaker.pid };
+                let found =
+                    if owners.session().is_none() || self.holds(pid) { owners.of(engine, pid) } else { None };
+                let found =
+                    found.ok_or_else(|| ControlError::not_found(format!("process {pid} in a run here")))?;
+                // Where each process is an owner, the user of the session is its user.
+                speaker.check_speaks_for(owners.uid(found).unwrap_or(self.0.options.uid))?;
+                Some(found)
+            }
+        };
+        found.ok_or_else(|| ControlError::not_found(selector.to_string()))
+    }
+
+    /// Whether a speaker may grant control to an owner: not if it belongs to that owner itself.
+    fn check_may_grant(&self, speaker: &Speaker, selector: &OwnerSelector) -> Result<(), ControlError> {
+        if self.0.options.takes != Takes::Runs {
+            // All processes in the control group of the run, children and orphans alike.
+            return speaker.check_may_grant(self.0.options.uid, || self.holds(speaker.pid));
+        }
+        let owner = self.owner(speaker, selector)?;
+        let mut steering = self.0.steering();
+        let Steering { engine, owners, .. } = &mut *steering;
+        let uid = owners.uid(owner).unwrap_or(self.0.options.uid);
+        speaker.check_may_grant(uid, || owners.of(engine, speaker.pid) == Some(owner))
+    }
+
+    /// A run begins: its threads are steered from now on.
+    fn begin(&self, speaker: &Speaker, run: &RunSpec) -> Result<RunId, ControlError> {
+        speaker.check_speaks_for(run.uid)?;
+        check_rules(speaker, run.leader)?;
+        let threads = threads_of(run.leader);
+        let begun = {
+            let mut steering = self.0.steering();
+            let begun = steering.begin_run(run)?;
+            steering.owners.add(begun, &threads);
+            begun
+        };
+        watch::watch_hits(&self.0);
+        self.0.list(&threads).map_err(|error| {
+            self.end_run(begun);
+            ControlError::failed(error.to_string())
+        })?;
+        Ok(begun)
     }
 
     /// The counters by owner, priority and file, without a check of the speaker.
@@ -85,7 +133,7 @@ impl SteerBody {
         let engine = &steering.engine;
         let counters = engine.counters();
         // Without a count of the device for these programs alone: what came into the page cache.
-        let counted = self.0.group.device_read_bytes().filter(|_| self.0.attached().is_empty());
+        let counted = self.0.group.device_read_bytes().filter(|_| !self.0.is_charged_elsewhere());
         let read_bytes = counted.unwrap_or(counters.brought_in * BLOCK_BYTES);
         let mut totals = engine.steward().totals();
         // Readahead by the kernel that the steward was told of too late is known here alone.
@@ -118,16 +166,18 @@ impl SteerBody {
 
     fn owner_stats(&self, steering: &Steering, totals: &Counters) -> Vec<OwnerStat> {
         let Steering { engine, owners, .. } = steering;
-        let (run, uid) = (owners.run(), self.0.options.uid);
-        let known = |id: Option<OwnerId>| {
-            let id = id.filter(|&id| id != owners.outside())?;
-            let pid = (id != run).then_some(id.0 as u32);
-            Some(KnownOwner { name: owners.name(id), uid: Some(uid), pid, live: true })
-        };
-        let mut stats = OwnerStat::all(engine.steward(), known);
-        // One owner has all that the run did.
-        for stat in stats.iter_mut().filter(|it| it.pid.is_none() && !self.0.options.owner_per_process) {
-            stat.counters = Counters { blocks: stat.counters.blocks, ..*totals };
+        let mut stats = OwnerStat::all(engine.steward(), |id| owners.tell_of(id?));
+        // Those that read nothing yet, or only what is not charged to them.
+        let is_silent = |owner: &OwnerId| engine.steward().owners().all(|stat| stat.id != Some(*owner));
+        let silent = owners.all().filter(|_| self.0.options.takes == Takes::Runs).filter(is_silent);
+        stats.extend(silent.filter_map(|owner| owners.tell_of(owner)).map(OwnerStat::from));
+        for OwnerStat { counters, .. } in &mut stats {
+            if self.0.options.takes == Takes::Run {
+                // One owner has all that the run did.
+                *counters = Counters { blocks: counters.blocks, ..*totals };
+            } else {
+                counters.read_bytes = (counters.misses + counters.ahead_used) * BLOCK_BYTES;
+            }
         }
         stats
     }
@@ -162,8 +212,7 @@ impl Body for SteerBody {
     ) -> Result<HintAnswer, ControlError> {
         hint.check()?;
         if *hint == Hint::Grant {
-            // All processes in the control group of the run, children and orphans alike.
-            speaker.check_may_grant(self.0.options.uid, || self.holds(speaker.pid))?;
+            self.check_may_grant(speaker, selector)?;
         }
         let owner = self.owner(speaker, selector)?;
         self.0.steering().engine.want_hits();
@@ -233,11 +282,12 @@ impl Body for SteerBody {
         let steward = engine.steward();
         let size = rustix::fs::fstat(file).map_err(std::io::Error::from)?.st_size;
         let body = self.info(engine);
-        let run = owners.run();
         let known = hands.files.key_of_opened(file).and_then(|key| engine.files().find(key));
         let id = known.map(|slot| engine.files().id(slot));
-        let priority = id.map_or(0, |id| steward.priority(run, id));
         let story = id.map_or_else(FileStory::default, |id| FileStory::of(steward, id));
+        // Where runs join, the first that has blocks of it.
+        let owner = owners.session().or_else(|| story.first_owner()).unwrap_or(OwnerId(u64::MAX));
+        let priority = id.map_or(0, |id| steward.priority(owner, id));
         // Of the version that the decision was about: the slot may be another file's by now.
         let path_of = |file: FileId| Some(hands.files.path(engine.number(file)?)?.display().to_string());
         Ok(FileExplanation {
@@ -247,9 +297,33 @@ impl Body for SteerBody {
             cached_blocks: story.cached_blocks,
             owners: story.owners(|owner| owners.name(owner)),
             priority,
-            policy: steward.policy(run, priority),
+            policy: steward.policy(owner, priority),
             decisions: story.lines(path_of),
         })
+    }
+
+    fn begin_run(&self, speaker: &Speaker, run: &RunSpec) -> Result<Option<RunId>, ControlError> {
+        if run.is_steered || self.0.options.takes != Takes::Runs {
+            return Ok(None);
+        }
+        self.begin(speaker, run).map(Some)
+    }
+
+    fn take_in(&self, speaker: &Speaker, run: RunId, pids: &[u32]) -> Result<usize, ControlError> {
+        let mut count = 0;
+        for &pid in pids {
+            check_rules(speaker, pid)?;
+            let add = |threads: &[u32]| self.0.steering().owners.add(run, threads);
+            let family = self.0.list_family(pid, add);
+            count += family.map_err(|error| ControlError::failed(error.to_string()))?.len();
+        }
+        Ok(count)
+    }
+
+    fn end_run(&self, run: RunId) {
+        // What it read last is counted.
+        self.0.catch_up();
+        self.0.steering().end_run(run);
     }
 
     fn stop(&self, speaker: &Speaker) -> Result<(), ControlError> {
@@ -259,6 +333,12 @@ impl Body for SteerBody {
         self.0.ask_to_stop();
         Ok(())
     }
+}
+
+/// Whether a speaker may declare a process to be part of a run: its user may, and root.
+fn check_rules(speaker: &Speaker, pid: u32) -> Result<(), ControlError> {
+    let user = user_of(pid).ok_or_else(|| ControlError::not_found(format!("process {pid}")))?;
+    speaker.check_speaks_for(user)
 }
 
 /// The steward's name for a file that a hint is about.

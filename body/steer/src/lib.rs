@@ -26,6 +26,7 @@ pub mod files;
 mod hands;
 pub mod kernel;
 mod leftovers;
+mod lister;
 mod lists;
 pub mod options;
 pub mod owners;
@@ -43,7 +44,7 @@ pub use doctor::{Check, doctor};
 pub use error::SteerError;
 pub use kernel::{Kernel, Version};
 pub use leftovers::clean_leftovers;
-pub use options::{HitWatch, SteerOptions};
+pub use options::{HitWatch, SteerOptions, Takes};
 pub use pantler_pagecache::SteerCounters;
 pub use steer::Steer;
 

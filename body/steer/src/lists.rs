@@ -37,8 +37,8 @@ impl Steering {
             return Err(ControlError::failed(format!("file {}: it cannot be opened again", path.display())));
         }
         if !was_found {
-            let done_with = self.apply_profile(slot);
-            self.engine.describe(slot, self.hands.files.size_blocks(slot), done_with);
+            self.apply_profiles(slot);
+            self.engine.set_size(slot, self.hands.files.size_blocks(slot));
         }
         let (id, size) = (self.engine.files().id(slot), meta.st_size);
         let within =

@@ -1,6 +1,6 @@
 //! What can be chosen about a run, with its defaults and bounds.
 
-use pantler_control::{Profile, Size};
+use pantler_control::{Profile, RunSpec, Size};
 use pantler_steward::{Allocation, PolicyName, Revocation, Spec};
 
 use crate::error::SteerError;
@@ -21,6 +21,19 @@ pub enum HitWatch {
     /// are not counted.
     #[default]
     WhenNeeded,
+}
+
+/// Which programs a session steers, and as which owners.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Takes {
+    /// One run, which is one owner.
+    #[default]
+    Run,
+    /// One run, in which each process is an owner.
+    Processes,
+    /// Runs that join and leave, each an owner, or one with others of its name.
+    Runs,
 }
 
 /// Everything that can be chosen about a run.
@@ -45,8 +58,8 @@ pub struct SteerOptions {
     pub common_policy: Spec,
     /// When control is lost.
     pub revocation: Revocation,
-    /// Whether every process is an owner of its own; else the run is one owner.
-    pub owner_per_process: bool,
+    /// Which programs are steered, and as which owners.
+    pub takes: Takes,
     /// Trace buffer per CPU for the run's own events, in KiB; those of others get a quarter.
     pub buffer_kb: u32,
     /// When references to cached blocks are watched.
@@ -71,7 +84,7 @@ impl SteerOptions {
             allocation: Allocation::default(),
             common_policy: PolicyName::Lru.spec(),
             revocation: Revocation::default(),
-            owner_per_process: false,
+            takes: Takes::default(),
             buffer_kb: 1024,
             watch_hits: HitWatch::default(),
             watch_others: true,
@@ -101,6 +114,18 @@ impl SteerOptions {
             )));
         }
         Ok(())
+    }
+
+    /// The run of a session for one.
+    pub(crate) fn run(&self) -> RunSpec {
+        RunSpec {
+            name: self.owner_name.clone().unwrap_or_else(|| self.name.clone()),
+            keep: self.owner_name.is_some(),
+            leader: std::process::id(),
+            uid: self.uid,
+            profile: self.profile.clone(),
+            is_steered: true,
+        }
     }
 
     /// Whether hits need not be watched yet.

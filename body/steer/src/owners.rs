@@ -1,162 +1,293 @@
-//! The owners of references, and what the profile says about the files.
+//! The owners of references: to which run a thread belongs, and what the run's profile says.
 //!
-//! Normally the whole run is one owner, however many processes come and go. By option every process
-//! is one.
+//! Most sessions are for one run, and each thread that they see belongs to it. Where runs join and
+//! leave, a thread belongs to the run of the thread that started it. By option each process of a
+//! session is an owner.
+//!
+//! ```text
+//!   begin --> add --started--> more threads --ended--> fewer --> end: they are nobody's
+//! ```
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use foldhash::fast::FixedState;
-use pantler_control::Profile;
-use pantler_kernel::process::{lineage, process_of};
-use pantler_steward::{FileId, HintError, OwnerId, Steward};
+use pantler_control::{ControlError, KnownOwner, Profile, RunId, RunSpec};
+use pantler_kernel::process::{lineage, process_of, threads_of};
+use pantler_pagecache::Engine;
+use pantler_steward::OwnerId;
 
-use crate::error::SteerError;
-use crate::options::SteerOptions;
+use crate::options::{SteerOptions, Takes};
 
-/// Threads with a remembered process, in runs with an owner per process.
-const THREADS_MAX: usize = 4096;
+/// The owner of a session for one run.
+const SESSION: OwnerId = OwnerId(0);
+/// Threads remembered before those that are gone are looked for.
+const THREADS_MAX: usize = 1 << 16;
+/// Runs at a time, where runs join.
+const RUNS_MAX: usize = 1024;
+/// Owners of a user that ended and may be continued; then its oldest one ends for good.
+const KEPT_MAX: usize = 64;
 
-/// The owners of a run.
+/// What is known of an owner.
 #[derive(Debug)]
-pub struct RunOwners {
-    run: OwnerId,
-    outside: OwnerId,
-    per_process: bool,
+struct Known {
     name: String,
     uid: u32,
+    /// Its process, where that has a meaning: the last one that began a run as this owner.
+    pid: Option<u32>,
     profile: Option<Profile>,
-    processes: HashMap<u32, OwnerId, FixedState>,
-    known: HashSet<OwnerId, FixedState>,
-    /// By slot, for owners that come later: bounded as the table of files is.
-    priorities: HashMap<u32, (FileId, i32), FixedState>,
+    /// Its name was given, and may be continued.
+    keep: bool,
+    /// Runs that go on as this owner.
+    runs: u32,
 }
 
-impl RunOwners {
-    /// The owners of a new run; gives the run's owner its profile's policies.
+/// The owners of a session.
+#[derive(Debug)]
+pub struct Owners {
+    takes: Takes,
+    known: BTreeMap<OwnerId, Known>,
+    runs: HashMap<RunId, OwnerId, FixedState>,
+    /// Threads of runs that joined, and of runs that have ended (`None`).
+    threads: HashMap<u32, Option<RunId>, FixedState>,
+    /// Processes by thread, where each is an owner.
+    processes: HashMap<u32, OwnerId, FixedState>,
+    begun: u64,
+    /// Owners that began, and have no rules for files that are known.
+    new: Vec<OwnerId>,
+}
+
+impl Owners {
+    /// The owners of a new session; gives the owner of its run the policies of its profile.
     ///
     /// # Errors
     /// The profile names more than the steward's bounds allow.
-    pub fn new(options: &SteerOptions, steward: &mut Steward) -> Result<RunOwners, SteerError> {
-        let mut owners = RunOwners {
-            run: OwnerId(0),
-            outside: OwnerId(u64::MAX),
-            per_process: options.owner_per_process,
-            name: options.owner_name.clone().unwrap_or_else(|| options.name.clone()),
-            uid: options.uid,
-            profile: options.profile.clone(),
+    pub fn new(options: &SteerOptions, engine: &mut Engine) -> Result<Owners, ControlError> {
+        let mut owners = Owners {
+            takes: options.takes,
+            known: BTreeMap::new(),
+            runs: HashMap::default(),
+            threads: HashMap::default(),
             processes: HashMap::default(),
-            known: HashSet::default(),
-            priorities: HashMap::default(),
+            begun: 0,
+            new: Vec::new(),
         };
-        let run = owners.run;
-        owners.begin(steward, run).map_err(|error| SteerError::Options(error.to_string()))?;
+        if options.takes != Takes::Runs {
+            owners.begin(engine, &options.run())?;
+        }
         Ok(owners)
     }
 
     /// What people call an owner.
     pub fn name(&self, owner: OwnerId) -> String {
-        if owner == self.run { self.name.clone() } else { format!("process({})", owner.0) }
+        self.known.get(&owner).map_or_else(|| format!("owner {}", owner.0), |known| known.name.clone())
     }
 
-    /// The user of these owners.
-    pub fn uid(&self) -> u32 {
-        self.uid
+    /// The user of an owner.
+    pub fn uid(&self, owner: OwnerId) -> Option<u32> {
+        self.known.get(&owner).map(|known| known.uid)
     }
 
-    /// The owner of the run as a whole.
-    pub fn run(&self) -> OwnerId {
-        self.run
+    /// What is told of an owner; none of programs outside of all runs.
+    pub fn tell_of(&self, owner: OwnerId) -> Option<KnownOwner> {
+        self.known.get(&owner).map(|known| KnownOwner {
+            name: known.name.clone(),
+            uid: Some(known.uid),
+            pid: known.pid.filter(|_| owner != SESSION || self.takes == Takes::Runs),
+            live: known.runs > 0,
+        })
     }
 
-    /// All processes outside of the run.
-    pub fn outside(&self) -> OwnerId {
-        self.outside
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = OwnerId> {
+        self.known.keys().copied()
     }
 
-    /// The owner of a thread.
-    pub fn of(&mut self, tid: u32) -> OwnerId {
-        if !self.per_process {
-            return self.run;
+    /// The owners of that name.
+    pub fn named(&self, name: &str) -> impl Iterator<Item = OwnerId> {
+        self.known.iter().filter(move |(_, known)| known.name == name).map(|(&owner, _)| owner)
+    }
+
+    /// The owner of the run that this session is for; none where runs join.
+    pub fn session(&self) -> Option<OwnerId> {
+        (self.takes != Takes::Runs).then_some(SESSION)
+    }
+
+    /// Whether any owner has rules about files.
+    pub fn have_rules(&self) -> bool {
+        let has_rules =
+            |known: &Known| known.profile.as_ref().is_some_and(|profile| !profile.files.is_empty());
+        self.known.values().any(has_rules)
+    }
+
+    // Runs.
+
+    /// A run begins: as the owner of that name and user, if there is one, else as a new one.
+    ///
+    /// # Errors
+    /// A bound: that of runs, or of the steward for what the profile names.
+    pub fn begin(&mut self, engine: &mut Engine, run: &RunSpec) -> Result<RunId, ControlError> {
+        if self.runs.len() >= RUNS_MAX {
+            return Err(ControlError::Bound { bound: format!("{RUNS_MAX} runs") });
         }
-        if let Some(&owner) = self.processes.get(&tid) {
+        let is_same = |known: &Known| known.name == run.name && known.uid == run.uid;
+        let continued = self.known.iter().find(|(_, known)| is_same(known)).map(|(&owner, _)| owner);
+        let owner = continued.unwrap_or(OwnerId(self.begun));
+        let parent = self.threads.get(&run.leader).copied().flatten();
+        if let (None, Some(&parent)) = (continued, parent.and_then(|parent| self.runs.get(&parent))) {
+            engine.tell(|steward| steward.born(owner, parent));
+        }
+        if let Some(profile) = &run.profile
+            && let Err(error) = engine.tell(|steward| profile.begin(steward, owner))
+        {
+            if continued.is_none() {
+                engine.exit(owner);
+            }
+            return Err(error.into());
+        }
+        let id = RunId(self.begun);
+        self.begun += 1;
+        self.runs.insert(id, owner);
+        let runs = self.known.remove(&owner).map_or(0, |known| known.runs) + 1;
+        let (name, uid, pid) = (run.name.clone(), run.uid, Some(run.leader));
+        self.known
+            .insert(owner, Known { name, uid, pid, profile: run.profile.clone(), keep: run.keep, runs });
+        self.new.push(owner);
+        Ok(id)
+    }
+
+    /// A run is over: its threads are nobody's. Its owner exits, unless it may be continued or goes
+    /// on in another run.
+    pub fn end(&mut self, engine: &mut Engine, run: RunId) {
+        let Some(owner) = self.runs.remove(&run) else { return };
+        self.threads.values_mut().filter(|known| **known == Some(run)).for_each(|known| *known = None);
+        let Some(known) = self.known.get_mut(&owner) else { return };
+        known.runs -= 1;
+        let (uid, keep) = (known.uid, known.keep);
+        if known.runs == 0 && !keep {
+            self.forget(engine, owner);
+        }
+        let is_kept = |known: &Known| known.uid == uid && known.runs == 0;
+        let kept: Vec<OwnerId> =
+            self.known.iter().filter(|(_, known)| is_kept(known)).map(|(&owner, _)| owner).collect();
+        for &oldest in kept.iter().rev().skip(KEPT_MAX) {
+            self.forget(engine, oldest);
+        }
+    }
+
+    fn forget(&mut self, engine: &mut Engine, owner: OwnerId) {
+        self.known.remove(&owner);
+        engine.exit(owner);
+    }
+
+    // Threads.
+
+    /// Threads that run already belong to a run from now on.
+    pub fn add(&mut self, run: RunId, threads: &[u32]) {
+        self.threads.extend(threads.iter().map(|&thread| (thread, Some(run))));
+    }
+
+    /// A thread was started: it belongs to the run of the thread that started it.
+    pub fn started(&mut self, by: u32, thread: u32) {
+        let run = self.threads.get(&by).copied();
+        // A thread of this number has ended, whether or not that was told.
+        self.threads.remove(&thread);
+        self.threads.extend(run.map(|run| (thread, run)));
+        if self.threads.len() > THREADS_MAX {
+            // Their ends were lost.
+            self.threads.retain(|&thread, _| process_of(thread).is_some());
+        }
+    }
+
+    /// A thread ended.
+    pub fn ended(&mut self, thread: u32) {
+        self.threads.remove(&thread);
+    }
+
+    /// Whether a thread that another instance than that of runs told of belongs to a run that
+    /// joined.
+    pub fn holds(&self, thread: u32) -> bool {
+        self.threads.get(&thread).is_some_and(Option::is_some)
+    }
+
+    /// The owner of a thread, which begins now if it is a process that was not seen before; none
+    /// where it belongs to no run.
+    pub fn of(&mut self, engine: &mut Engine, thread: u32) -> Option<OwnerId> {
+        match self.takes {
+            Takes::Run => Some(SESSION),
+            Takes::Processes => Some(self.process(engine, thread)),
+            Takes::Runs => {
+                let run = self.run_of(thread)?;
+                self.runs.get(&run).copied()
+            }
+        }
+    }
+
+    fn run_of(&mut self, thread: u32) -> Option<RunId> {
+        if let Some(&run) = self.threads.get(&thread) {
+            return run;
+        }
+        // That it was started was lost.
+        let process = process_of(thread).unwrap_or(thread);
+        let known = lineage(process).into_iter().find_map(|member| self.threads.get(&member.pid).copied());
+        let siblings =
+            || threads_of(process).into_iter().find_map(|thread| self.threads.get(&thread).copied());
+        let run = known.or_else(siblings).flatten();
+        self.threads.insert(thread, run);
+        run
+    }
+
+    /// The process of a thread as an owner: it has the profile of the session, and the standing of
+    /// the process that it comes from (L7).
+    fn process(&mut self, engine: &mut Engine, thread: u32) -> OwnerId {
+        if let Some(&owner) = self.processes.get(&thread) {
             return owner;
         }
-        let owner = OwnerId(u64::from(process_of(tid).unwrap_or(tid)));
+        let pid = process_of(thread).unwrap_or(thread);
+        let owner = OwnerId(u64::from(pid));
         if self.processes.len() >= THREADS_MAX {
             self.processes.clear();
         }
-        self.processes.insert(tid, owner);
+        self.processes.insert(thread, owner);
+        if self.known.contains_key(&owner) {
+            return owner;
+        }
+        let parents = lineage(pid).into_iter().skip(1).map(|member| OwnerId(member.pid.into()));
+        if let Some(parent) = parents.into_iter().find(|parent| self.known.contains_key(parent)) {
+            engine.tell(|steward| steward.born(owner, parent));
+        }
+        let session = &self.known[&SESSION];
+        let (name, profile) = (format!("process({pid})"), session.profile.clone());
+        if let Some(profile) = &profile {
+            // A bound reached only means that the owner is served without its profile.
+            let _ = engine.tell(|steward| profile.begin(steward, owner));
+        }
+        let known = Known { name, uid: session.uid, pid: Some(pid), profile, keep: false, runs: 1 };
+        self.known.insert(owner, known);
+        self.new.push(owner);
         owner
     }
 
-    /// Gives an owner that is new what the profile says, and the standing of the owner that it
-    /// comes from (L7). Called before its first reference.
-    ///
-    /// # Errors
-    /// A bound of the steward.
-    pub fn begin(&mut self, steward: &mut Steward, owner: OwnerId) -> Result<(), HintError> {
-        if !self.known.insert(owner) {
-            return Ok(());
+    // Files.
+
+    /// A file was found, or told of: what the profiles of all owners say about it counts from now
+    /// on.
+    pub fn apply_profiles(&self, engine: &mut Engine, file: u32, path: &Path) {
+        for &owner in self.known.keys() {
+            self.apply_profile(engine, owner, file, path);
         }
-        if self.per_process && owner != self.run {
-            let parents = lineage(owner.0 as u32).into_iter().skip(1);
-            let mut parents = parents.map(|member| OwnerId(member.pid.into()));
-            if let Some(parent) = parents.find(|parent| *parent != self.run && self.known.contains(parent)) {
-                steward.born(owner, parent);
-            }
-        }
-        if let Some(profile) = &self.profile {
-            profile.begin(steward, owner)?;
-        }
-        for &(file, priority) in self.priorities.values() {
-            steward.set_priority(owner, file, priority)?;
-        }
-        Ok(())
     }
 
-    /// Applies the profile's rule for a file; its path is known now. Returns the priority of its
-    /// blocks that are done with, if the rule says so.
-    pub fn apply_profile(
-        &mut self,
-        steward: &mut Steward,
-        slot: u32,
-        file: FileId,
-        path: Option<&Path>,
-    ) -> Option<i32> {
-        self.priorities.remove(&slot);
-        let (profile, path) = (self.profile.as_ref()?, path?);
-        if self.per_process
-            && let Some(rule) = profile.rule(path)
-            && rule.priority != 0
-        {
-            self.priorities.insert(slot, (file, rule.priority));
-        }
-        profile.apply(steward, self.known.iter().copied(), file, path).done_with
+    /// Owners that began since the last call: rules for files that are known are to be applied.
+    pub fn take_new(&mut self) -> Vec<OwnerId> {
+        std::mem::take(&mut self.new)
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A slot is used again for file after file: what is remembered for owners to come must not
-    /// grow with them.
-    #[test]
-    fn what_is_remembered_of_files_is_bounded_by_their_slots() {
-        let mut options = SteerOptions::new("test", 1 << 20);
-        options.profile = Profile::parse("test", "[[file]]\nglob = \"*\"\npriority = 1\n").ok();
-        for per_process in [false, true] {
-            options.owner_per_process = per_process;
-            let mut steward = Steward::new(pantler_steward::Options::new(100)).expect("options");
-            let mut owners = RunOwners::new(&options, &mut steward).expect("owners");
-            for version in 0..1000u64 {
-                let (slot, file) = ((version % 7) as u32, FileId(version));
-                let path = Some(Path::new("/some/file"));
-                owners.apply_profile(&mut steward, slot, file, path);
-                steward.set_priority(owners.run(), file, 0).expect("cleared");
-            }
-            assert_eq!(owners.priorities.len(), if per_process { 7 } else { 0 });
-        }
+    /// The same for one owner.
+    pub fn apply_profile(&self, engine: &mut Engine, owner: OwnerId, file: u32, path: &Path) {
+        let Some(profile) = self.known.get(&owner).and_then(|known| known.profile.as_ref()) else { return };
+        let id = engine.files().id(file);
+        let applied = engine.tell(|steward| profile.apply(steward, [owner], id, path));
+        engine.set_done_with(file, owner, applied.done_with);
     }
 }

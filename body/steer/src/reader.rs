@@ -86,7 +86,7 @@ fn round(steering: &mut Steering, feed: &mut Feed, limits: &Gauge, now_ns: u64) 
     let before = steering.counters().brought_in;
     // Before the events: all blocks that are charged now are known after them.
     let room = limits.room();
-    let events = match feed.round(|event| steering.event(event)) {
+    let events = match feed.round(|told| steering.told(told)) {
         Ok(events) => events,
         Err(error) => {
             tracing::error!(%error, "cannot read events any more: the run goes on unsteered");

@@ -3,21 +3,29 @@
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use std::time::Duration;
 
 use pantler_kernel::clock;
 use pantler_kernel::group::RunGroup;
 use pantler_kernel::memory::Gauge;
+use pantler_kernel::process::{self, Member, threads_of};
 
 use crate::doors::Doors;
-use crate::options::SteerOptions;
+use crate::error::SteerError;
+use crate::lister;
+use crate::options::{SteerOptions, Takes};
 use crate::steering::Steering;
+use crate::thread::at_once;
 use crate::trace::instance::Instance;
 use crate::unsteered::Lookout;
 
 /// Longest wait of a question for the events before it.
 const CATCH_UP_MAX_NS: u64 = 5_000_000_000;
+
+/// A thread that starts after its parent was listed is listed by the kernel; one that started while
+/// its parent was looked at is found by the next look.
+const LOOKS_MAX: u32 = 4;
 
 /// What the threads of a run share.
 #[derive(Debug)]
@@ -36,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) doors: Mutex<Vec<Weak<Mutex<Option<Doors>>>>>,
     /// Files of the run on which steering has no effect.
     pub(crate) lookout: Mutex<Lookout>,
+    /// To the thread that lists threads of runs that join.
+    pub(crate) requests: mpsc::Sender<lister::Request>,
     /// Written to wake the reading thread.
     pub(crate) wake: OwnedFd,
 }
@@ -65,13 +75,55 @@ impl Shared {
 
     /// Limits that hold for what the run is charged for. An attached program is charged elsewhere.
     pub(crate) fn limits(&self) -> Gauge {
-        let is_attached = !self.attached().is_empty();
-        if is_attached { Gauge::default() } else { self.group.gauge(self.options.total_bytes) }
+        if self.is_charged_elsewhere() {
+            Gauge::default()
+        } else {
+            self.group.gauge(self.options.total_bytes)
+        }
+    }
+
+    /// Whether programs are steered in groups of their own.
+    pub(crate) fn is_charged_elsewhere(&self) -> bool {
+        self.options.takes == Takes::Runs || !self.attached().is_empty()
+    }
+
+    /// Has the kernel tell of a process that runs already, and of all that it started and will
+    /// start. `each` gets their threads before the kernel does. Returns the processes.
+    pub(crate) fn list_family(
+        &self,
+        pid: u32,
+        mut each: impl FnMut(&[u32]),
+    ) -> Result<Vec<Member>, SteerError> {
+        let mut listed = HashSet::new();
+        let mut family = Vec::new();
+        for _ in 0..LOOKS_MAX {
+            family = process::family(pid);
+            let threads = family.iter().flat_map(|member| threads_of(member.pid));
+            let new: Vec<u32> = threads.filter(|&thread| listed.insert(thread)).collect();
+            if new.is_empty() {
+                break;
+            }
+            each(&new);
+            self.list(&new)?;
+        }
+        Ok(family)
+    }
+
+    /// Has the kernel tell of threads, and of those that they start.
+    pub(crate) fn list(&self, threads: &[u32]) -> Result<(), SteerError> {
+        if self.options.takes == Takes::Runs {
+            return lister::list(&self.requests, threads);
+        }
+        let (run, others) = (&self.run, self.others.as_ref());
+        at_once(|| run.list_threads(threads), || others.map_or(Ok(()), |it| it.list_threads(threads)))
+            .map(drop)
     }
 
     /// Has the threads end soon: nothing is steered any more.
     pub(crate) fn ask_to_stop(&self) {
         self.stopping.store(true, Ordering::Release);
+        // It ended before, or ends now.
+        let _ = self.requests.send(None);
         self.wake_reader();
     }
 

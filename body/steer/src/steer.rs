@@ -1,6 +1,5 @@
 //! A steered run, from start to stop.
 
-use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -8,25 +7,26 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use pantler_kernel::group::{self, RunGroup, mounts};
-use pantler_kernel::process::{self, threads_of};
+use pantler_kernel::process::threads_of;
 use pantler_kernel::{clock, names, pid_namespace};
 use pantler_pagecache::SteerCounters;
 
 use crate::doors::Doors;
 use crate::error::SteerError;
 use crate::leftovers::clean_leftovers;
-use crate::options::SteerOptions;
+use crate::lister;
+use crate::options::{SteerOptions, Takes};
 use crate::reader;
 use crate::shared::Shared;
 use crate::steering::Steering;
-use crate::thread::{Waiting, panicked};
+use crate::thread::{Waiting, at_once, panicked};
 use crate::trace::feed::Feed;
 use crate::trace::instance::{self, Follow, Instance};
-use crate::trace::{Kind, Source};
+use crate::trace::{Kind, Source, Told};
 use crate::watch;
 
 /// A run with a steered page cache. Stopping (or dropping it) gives readahead back and removes
@@ -85,6 +85,8 @@ impl Steer {
             }
         };
         let Prepared { run, others, steering, wake, feed } = prepared;
+        let (requests, requested) = mpsc::channel();
+        let joins = options.takes == Takes::Runs;
         let shared = Arc::new(Shared {
             steering: Mutex::new(steering),
             options,
@@ -95,12 +97,19 @@ impl Steer {
             attached: Mutex::default(),
             doors: Mutex::default(),
             lookout: Mutex::default(),
+            requests,
             wake,
         });
         let watcher = Waiting::start("steer-watch", |shared: Arc<Shared>| watch::run(&shared));
+        let lister = joins.then(|| {
+            Waiting::start("steer-list", move |shared: Arc<Shared>| lister::run(&shared, &requested))
+        });
         let threads = vec![reader.begin((Arc::clone(&shared), feed))];
         let mut steer = Steer { shared, threads, home };
         steer.threads.push(watcher?.begin(Arc::clone(&steer.shared)));
+        if let Some(lister) = lister {
+            steer.threads.push(lister?.begin(Arc::clone(&steer.shared)));
+        }
         Ok(steer)
     }
 
@@ -144,25 +153,9 @@ impl Steer {
     /// # Errors
     /// The kernel's list of threads refused.
     pub fn attach(&self, pid: u32) -> Result<usize, SteerError> {
-        let mut listed = HashSet::new();
-        let mut family = Vec::new();
-        for _ in 0..LOOKS_MAX {
-            family = process::family(pid);
-            let threads = family.iter().flat_map(|member| threads_of(member.pid));
-            let new: Vec<u32> = threads.filter(|&thread| listed.insert(thread)).collect();
-            if new.is_empty() {
-                break;
-            }
-            self.list(&new)?;
-        }
+        let family = self.shared.list_family(pid, |_| ())?;
         self.shared.attached().extend(family.first().map(|first| (first.pid, first.start)));
         Ok(family.len())
-    }
-
-    fn list(&self, threads: &[u32]) -> Result<(), SteerError> {
-        let (run, others) = (&self.shared.run, self.shared.others.as_ref());
-        at_once(|| run.list_threads(threads), || others.map_or(Ok(()), |it| it.list_threads(threads)))
-            .map(drop)
     }
 
     /// Says in the log if steering will have no effect on this open file or folder, unless it was
@@ -265,9 +258,6 @@ impl Drop for Steer {
     }
 }
 
-/// A thread that starts after its parent was listed is listed by the kernel; one that started while
-/// its parent was looked at is found by the next look.
-const LOOKS_MAX: u32 = 4;
 /// A thread that does not exist: thread numbers end below 2^22.
 const NOBODY_TID: u32 = 1 << 22;
 
@@ -303,7 +293,9 @@ impl Prepared {
             Ok(Some(others))
         };
         let run = || {
-            let run = Instance::create(root, name, &source, options.buffer_kb, Follow::Listed)?;
+            let joins = options.takes == Takes::Runs;
+            let follow = if joins { Follow::ListedAndThreads } else { Follow::Listed };
+            let run = Instance::create(root, name, &source, options.buffer_kb, follow)?;
             run.list_threads(&[&program[..], &[NOBODY_TID, trial.tid]].concat())?;
             Ok(run)
         };
@@ -344,26 +336,14 @@ fn trial((): ()) -> Result<u64, SteerError> {
 fn try_out(trial: Waiting<(), Result<u64, SteerError>>, feed: &mut Feed) -> Result<(), SteerError> {
     let inode = trial.begin(()).join().ok().flatten().unwrap_or_else(|| Err(panicked()))?;
     let mut ends_after = false;
-    feed.round(|event| {
+    feed.round(|told| {
+        let Told::Pages(event) = told else { return };
         ends_after |= event.kind == Kind::Read && event.ino == inode && event.first == 0 && event.last == 1;
     })?;
     if ends_after {
         feed.reads_end_after();
     }
     Ok(())
-}
-
-/// Both, side by side: most of each is a wait for all processors.
-fn at_once<A, B: Send>(
-    one: impl FnOnce() -> Result<A, SteerError>,
-    other: impl FnOnce() -> Result<B, SteerError> + Send,
-) -> Result<(A, B), SteerError> {
-    std::thread::scope(|scope| {
-        let other = scope.spawn(other);
-        let one = one();
-        let other = other.join().unwrap_or_else(|_| Err(panicked()));
-        Ok((one?, other?))
-    })
 }
 
 /// Puts a program into the group.

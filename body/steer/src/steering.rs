@@ -7,14 +7,15 @@
 
 use std::os::fd::BorrowedFd;
 
-use pantler_control::{LIST_FILES_MAX, Revocations};
+use pantler_control::{ControlError, LIST_FILES_MAX, Revocations, RunId, RunSpec};
 use pantler_pagecache::{Answer, Decision, Engine, Event, FileKey, Options, Origin, SteerCounters};
 use pantler_steward::{Notice, OwnerId};
 
 use crate::error::SteerError;
 use crate::hands::Hands;
-use crate::options::SteerOptions;
-use crate::owners::RunOwners;
+use crate::lister::Awaited;
+use crate::options::{SteerOptions, Takes};
+use crate::owners::Owners;
 use crate::trace;
 
 /// Events of our own threads and their children come from this instance, those of other programs
@@ -26,12 +27,14 @@ const SOURCE_RUN: u8 = 0;
 pub struct Steering {
     pub(crate) engine: Engine,
     pub(crate) hands: Hands,
-    pub(crate) owners: RunOwners,
+    pub(crate) owners: Owners,
     pub(crate) revocations: Revocations,
+    /// Whoever waits for threads to be told of.
+    pub(crate) awaited: Awaited,
     /// Events until then have been taken.
     pub(crate) taken_until_ns: u64,
-    /// The owner of the last event: it has begun.
-    last_owner: Option<OwnerId>,
+    /// The thread of the last event of a run, and its owner.
+    last: Option<(u32, OwnerId)>,
 }
 
 impl Steering {
@@ -49,36 +52,53 @@ impl Steering {
             // Nothing streams lists into a run: what one may hold at once is what a mount holds in
             // all.
             list_entries: LIST_FILES_MAX as u32,
-            finds_files_early: options.profile.as_ref().is_some_and(|profile| !profile.files.is_empty()),
+            // Runs with rules about files may join.
+            finds_files_early: options.takes == Takes::Runs
+                || options.profile.as_ref().is_some_and(|profile| !profile.files.is_empty()),
             hits_are_watched: !options.starts_calm(),
             ..Options::new(options.budget_blocks())
         };
         let refused = |error: &dyn std::fmt::Display| SteerError::Options(error.to_string());
         let mut engine = Engine::new(&wanted, seed).map_err(|error| refused(&error))?;
-        let owners = engine.tell(|steward| RunOwners::new(options, steward))?;
+        let owners = Owners::new(options, &mut engine).map_err(|error| refused(&error))?;
         Ok(Steering {
             engine,
             hands: Hands::default(),
             owners,
             revocations: Revocations::default(),
+            awaited: Awaited::default(),
             taken_until_ns: 0,
-            last_owner: None,
+            last: None,
         })
     }
 
-    /// Takes one event, in order of time.
+    /// Takes what the kernel told, in order of time.
     #[inline]
-    pub fn event(&mut self, event: &trace::Event) {
-        let origin = if event.source == SOURCE_RUN {
-            let owner = self.owners.of(event.tid);
-            if self.last_owner != Some(owner) {
-                // A bound reached only means that the owner is served without its profile.
-                let _ = self.engine.tell(|steward| self.owners.begin(steward, owner));
-                self.last_owner = Some(owner);
+    pub fn told(&mut self, told: &trace::Told) {
+        match told {
+            trace::Told::Pages(event) => self.event(event),
+            trace::Told::Started { by, thread, .. } => {
+                self.awaited.started(*by);
+                self.owners.started(*by, *thread);
             }
-            Origin::Run { thread: event.tid, owner }
-        } else {
-            Origin::Outside
+            trace::Told::Ended { thread, .. } => {
+                self.last = self.last.filter(|(last, _)| last != thread);
+                self.owners.ended(*thread);
+            }
+        }
+    }
+
+    #[inline]
+    fn event(&mut self, event: &trace::Event) {
+        let owner = match self.last {
+            Some((thread, owner)) if thread == event.tid => Some(owner),
+            _ => self.owner_of(event.tid, event.source),
+        };
+        let origin = match owner {
+            Some(owner) if event.source == SOURCE_RUN => Origin::Run { thread: event.tid, owner },
+            // The other instance sees it until it is told of threads that joined.
+            Some(_) => return,
+            None => Origin::Outside,
         };
         let event = Event {
             time_ns: event.time_ns,
@@ -94,6 +114,49 @@ impl Steering {
         {
             self.hands.files.begin(file, event.file);
         }
+    }
+
+    /// The owner of the thread of an event; none of a program outside of all runs.
+    #[cold]
+    fn owner_of(&mut self, thread: u32, source: u8) -> Option<OwnerId> {
+        if source != SOURCE_RUN && !self.owners.holds(thread) {
+            return None;
+        }
+        let owner = self.owners.of(&mut self.engine, thread)?;
+        self.last = Some((thread, owner));
+        self.apply_to_new();
+        Some(owner)
+    }
+
+    /// Owners that began have rules for files that are known.
+    fn apply_to_new(&mut self) {
+        for owner in self.owners.take_new() {
+            let numbers: Vec<u32> = self.engine.files().iter().map(|(number, _)| number).collect();
+            for number in numbers {
+                if let Some(path) = self.hands.files.path(number) {
+                    self.owners.apply_profile(&mut self.engine, owner, number, path);
+                }
+            }
+        }
+    }
+
+    /// A run begins, with these threads.
+    ///
+    /// # Errors
+    /// See [`Owners::begin`].
+    pub(crate) fn begin_run(&mut self, run: &RunSpec) -> Result<RunId, ControlError> {
+        let begun = self.owners.begin(&mut self.engine, run)?;
+        self.apply_to_new();
+        if run.profile.is_some() {
+            self.engine.want_hits();
+        }
+        Ok(begun)
+    }
+
+    /// A run is over.
+    pub(crate) fn end_run(&mut self, run: RunId) {
+        self.last = None;
+        self.owners.end(&mut self.engine, run);
     }
 
     /// Events were lost because we were slow: asks the kernel about every block that is believed to
@@ -131,7 +194,7 @@ impl Steering {
                             "a list was discarded: what is read is not what it says"
                         );
                     }
-                    self.revocations.note(owner, notice, name, Some(self.owners.uid()));
+                    self.revocations.note(owner, notice, name, self.owners.uid(owner));
                     Answer::Done
                 }
                 decision => self.hands.carry_out(decision, now_ns),
@@ -147,16 +210,15 @@ impl Steering {
         if !self.hands.find(file, thread, now_ns) {
             return Answer::Unreachable;
         }
-        let done_with = self.apply_profile(file);
-        Answer::Found { size_blocks: self.hands.files.size_blocks(file), done_with }
+        self.apply_profiles(file);
+        Answer::Found { size_blocks: self.hands.files.size_blocks(file) }
     }
 
-    /// A file was found, or told of: the profile's rule for it counts from now on. Returns the
-    /// priority of its blocks that are done with.
-    pub(crate) fn apply_profile(&mut self, file: u32) -> Option<i32> {
-        let id = self.engine.files().id(file);
-        let path = self.hands.files.path(file);
-        self.engine.tell(|steward| self.owners.apply_profile(steward, file, id, path))
+    /// A file was found, or told of: rules for it count from now on.
+    pub(crate) fn apply_profiles(&mut self, file: u32) {
+        if let Some(path) = self.hands.files.path(file) {
+            self.owners.apply_profiles(&mut self.engine, file, path);
+        }
     }
 
     /// The number of an opened file, new if need be.

@@ -47,3 +47,16 @@ impl<T: Send + 'static, R: Send + 'static> Waiting<T, R> {
 pub(crate) fn panicked() -> SteerError {
     SteerError::Options("a thread that steers panicked".to_owned())
 }
+
+/// Both, side by side: most of each is a wait for all processors.
+pub(crate) fn at_once<A, B: Send>(
+    one: impl FnOnce() -> Result<A, SteerError>,
+    other: impl FnOnce() -> Result<B, SteerError> + Send,
+) -> Result<(A, B), SteerError> {
+    std::thread::scope(|scope| {
+        let other = scope.spawn(other);
+        let one = one();
+        let other = other.join().unwrap_or_else(|_| Err(panicked()));
+        Ok((one?, other?))
+    })
+}

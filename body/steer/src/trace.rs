@@ -20,6 +20,40 @@ pub use pantler_pagecache::Kind;
 
 pub use source::{Source, tracepoint};
 
+/// What a record tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// Something happened to pages of a file.
+    Pages(Event),
+    /// A thread was started by another one.
+    Started {
+        /// When, as in an [`Event`].
+        time_ns: u64,
+        /// The thread that started it.
+        by: u32,
+        /// The new thread.
+        thread: u32,
+    },
+    /// A thread ended.
+    Ended {
+        /// When, as in an [`Event`].
+        time_ns: u64,
+        /// The thread.
+        thread: u32,
+    },
+}
+
+impl Told {
+    /// When it happened.
+    pub fn time_ns(&self) -> u64 {
+        match *self {
+            Told::Pages(Event { time_ns, .. })
+            | Told::Started { time_ns, .. }
+            | Told::Ended { time_ns, .. } => time_ns,
+        }
+    }
+}
+
 /// One event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {

@@ -66,7 +66,7 @@ fn run() -> Steer {
         options.uid = 1000;
         options.allocation = Allocation::LruS;
         options.revocation = Revocation { needed: 0, share_percent: 10 };
-        options.owner_per_process = true;
+        options.takes = pantler_steer::Takes::Processes;
     })
 }
 

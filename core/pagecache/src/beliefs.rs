@@ -129,7 +129,12 @@ impl Beliefs {
         assert_eq!(self.ledger.ours_blocks(), self.steward.used(), "E1: ledger and steward believe the same");
     }
 
-    // Files and time.
+    // Owners, files and time.
+
+    pub(crate) fn exit(&mut self, owner: OwnerId) {
+        self.files.forget_owner(owner);
+        self.tell(|steward| steward.exit(owner));
+    }
 
     pub(crate) fn look_up(&mut self, key: FileKey) -> Option<u32> {
         self.files.look_up(key)

@@ -59,9 +59,6 @@ pub enum Answer {
     Found {
         /// Its size.
         size_blocks: u64,
-        /// The priority of blocks that were read to their end, if a rule says that such blocks are
-        /// done with.
-        done_with: Option<i32>,
     },
     /// The file cannot be opened.
     Unreachable,

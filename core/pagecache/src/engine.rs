@@ -226,7 +226,7 @@ impl Engine {
 
     /// Blocks that a thread has read to their end leave before others, if a rule says so.
     fn mark_done_with(&mut self, actor: Actor, done: core::ops::Range<u64>) {
-        if let Some(priority) = self.beliefs.file(actor.file).done_with {
+        if let Some(priority) = self.beliefs.file(actor.file).done_with(actor.owner) {
             let id = self.beliefs.files().id(actor.file);
             for block in done {
                 // A bound reached only means that the block stays at its priority.
@@ -459,8 +459,8 @@ impl Engine {
     }
 
     fn found(&mut self, actor: Actor, answer: Answer) {
-        let Answer::Found { size_blocks, done_with } = answer else { return };
-        self.describe(actor.file, size_blocks, done_with);
+        let Answer::Found { size_blocks } = answer else { return };
+        self.set_size(actor.file, size_blocks);
         self.beliefs.counters.files_resolved += 1;
         // Reads from before the rule was known.
         let done = self.ahead.stream(actor).blocks_done(size_blocks);
@@ -492,15 +492,17 @@ impl Engine {
         self.beliefs.tell(say)
     }
 
-    /// What a file's size is now, and the priority of its blocks that are done with. For files that
-    /// were found by other ways than [`Decision::Find`].
-    pub fn describe(&mut self, file: u32, size_blocks: u64, done_with: Option<i32>) {
-        let known = self.beliefs.file_mut(file);
-        known.size_blocks = size_blocks;
-        known.done_with = done_with;
+    /// Blocks of a file that `owner` reads to their end are done with: they get this priority.
+    pub fn set_done_with(&mut self, file: u32, owner: OwnerId, priority: Option<i32>) {
+        self.beliefs.file_mut(file).set_done_with(owner, priority);
     }
 
-    /// A file that was opened again has this size.
+    /// An owner is no more: its blocks have no owner (A1), and what was hinted for it ends.
+    pub fn exit(&mut self, owner: OwnerId) {
+        self.beliefs.exit(owner);
+    }
+
+    /// A file that was found, or opened again, has this size.
     pub fn set_size(&mut self, file: u32, size_blocks: u64) {
         self.beliefs.file_mut(file).size_blocks = size_blocks;
     }

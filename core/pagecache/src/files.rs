@@ -5,7 +5,7 @@ use core::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use pantler_steward::FileId;
+use pantler_steward::{FileId, OwnerId};
 
 use crate::event::FileKey;
 
@@ -15,7 +15,7 @@ pub const FILES_MAX: usize = 65_536;
 const TRIES_MAX: u8 = 8;
 
 /// What is known about one file.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct File {
     /// Its name in events.
     pub key: FileKey,
@@ -32,8 +32,9 @@ pub struct File {
     pub brought_in: u64,
     /// Whether a hint gave it a priority: then it is not forgotten while nothing of it is cached.
     pub is_hinted: bool,
-    /// The priority of blocks that were read to their end, if such blocks are done with.
-    pub done_with: Option<i32>,
+    /// The owners for whom blocks are done with that they have read to their end, and the priority
+    /// of such blocks.
+    done_with: Vec<(OwnerId, i32)>,
     tries: u8,
 }
 
@@ -41,6 +42,17 @@ impl File {
     /// Whether it was found once.
     pub fn is_found(&self) -> bool {
         self.size_blocks != 0
+    }
+
+    /// The priority of blocks that an owner has read to their end, if such blocks are done with.
+    pub fn done_with(&self, owner: OwnerId) -> Option<i32> {
+        self.done_with.iter().find(|(known, _)| *known == owner).map(|&(_, priority)| priority)
+    }
+
+    /// Sets what [`done_with`](Self::done_with) says.
+    pub(crate) fn set_done_with(&mut self, owner: OwnerId, priority: Option<i32>) {
+        self.done_with.retain(|(known, _)| *known != owner);
+        self.done_with.extend(priority.map(|priority| (owner, priority)));
     }
 
     /// Whether to look for it (again).
@@ -125,6 +137,11 @@ impl Files {
     /// All files in use.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &File)> {
         self.numbers.iter().map(|&number| (number, &self[number]))
+    }
+
+    /// An owner is no more.
+    pub(crate) fn forget_owner(&mut self, owner: OwnerId) {
+        self.table.iter_mut().for_each(|file| file.set_done_with(owner, None));
     }
 
     /// The number of the file that the steward calls so, if that is still the same file.

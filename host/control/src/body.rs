@@ -83,10 +83,18 @@ pub trait Body: Send + Sync {
     /// `run.name`, steered by `run.profile`. If the name belongs to an owner of the same user that
     /// ended, that owner continues.
     ///
-    /// The default refuses: a steer session *is* one run.
-    fn begin_run(&self, speaker: &Speaker, run: &RunSpec) -> Result<RunId, ControlError> {
+    /// `None` where the body takes no further run, as the default: a session for one run *is* that
+    /// run.
+    fn begin_run(&self, speaker: &Speaker, run: &RunSpec) -> Result<Option<RunId>, ControlError> {
         let _ = (speaker, run);
-        Err(ControlError::unsupported("a further run"))
+        Ok(None)
+    }
+
+    /// Processes that run already, with all that they started and will start, belong to the run
+    /// from now on. Returns how many these are; by default none.
+    fn take_in(&self, speaker: &Speaker, run: RunId, pids: &[u32]) -> Result<usize, ControlError> {
+        let _ = (speaker, run, pids);
+        Ok(0)
     }
 
     /// The run is over: its owner exits, unless its name was given to be continued.

@@ -132,6 +132,15 @@ impl Client {
             other => Err(unexpected(&other)),
         }
     }
+
+    /// Takes a process that runs already, and all that it started, into the run of this client.
+    /// Returns how many processes these are.
+    pub fn take_in(&mut self, pid: u32) -> Result<usize, ControlError> {
+        match self.ask(&Request::TakeIn { pids: vec![pid] }, None)? {
+            Answer::TakenIn(count) => Ok(count),
+            other => Err(unexpected(&other)),
+        }
+    }
 }
 
 /// Connects, or gives up after a while: a host that is stopped takes no more connections once its

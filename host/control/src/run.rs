@@ -25,6 +25,9 @@ pub struct RunSpec {
     pub uid: u32,
     /// Hints for the program's files.
     pub profile: Option<Profile>,
+    /// A session of its own steers its page cache, and no other does.
+    #[serde(default)]
+    pub is_steered: bool,
 }
 
 impl RunSpec {

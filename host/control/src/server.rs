@@ -17,7 +17,7 @@ use pantler_kernel::process;
 
 use crate::frame::Lines;
 use crate::wire::{self, Answer, AnswerField, Request};
-use crate::{Body, BodyInfo, BodyKind, ControlError, RunId, RunSpec, Speaker};
+use crate::{Body, BodyInfo, ControlError, RunId, RunSpec, Speaker};
 
 /// Most conversations of one user at a time. A run holds one.
 const CONVERSATIONS_PER_USER_MAX: usize = 64;
@@ -271,6 +271,10 @@ fn serve(
             Ok(Answer::Explanation(Box::new(explanation)))
         }
         Request::BeginRun { run } => begin_run(host, speaker, run, runs).map(Answer::Run),
+        Request::TakeIn { pids } => {
+            let taken = runs.iter().map(|(body, run)| body.take_in(speaker, *run, &pids));
+            taken.sum::<Result<usize, ControlError>>().map(Answer::TakenIn)
+        }
         Request::Launch { launch } => {
             let launcher = host.launcher.as_ref().ok_or_else(|| ControlError::unsupported("launching"))?;
             let body = launcher.launch(speaker, launch)?;
@@ -288,7 +292,7 @@ fn serve(
     }
 }
 
-/// Announces a run to every mount of this host.
+/// Announces a run to every body of this host.
 fn begin_run(
     host: &Host,
     speaker: &Speaker,
@@ -305,12 +309,10 @@ fn begin_run(
     let run = RunSpec { leader: speaker.pid, ..run };
     let mut took = Vec::new();
     for body in host.bodies() {
-        let info = body.describe();
-        if info.kind != BodyKind::Mount {
-            continue;
+        if let Some(id) = body.begin_run(speaker, &run)? {
+            took.push(body.describe());
+            runs.push((body, id));
         }
-        runs.push((body.clone(), body.begin_run(speaker, &run)?));
-        took.push(info);
     }
     Ok(took)
 }

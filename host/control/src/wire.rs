@@ -38,12 +38,15 @@ pub enum Request {
         #[serde(serialize_with = "crate::text::path")]
         path: PathBuf,
     },
-    /// The speaking process is the leader of a run on every mount of this host, until this
-    /// connection ends.
+    /// The speaking process is the leader of a run on every body of this host that takes runs,
+    /// until this connection ends.
     BeginRun {
         /// The run; the host replaces its leader by the attested speaker.
         run: RunSpec,
     },
+    /// Processes that run already, with all that they started and will start, belong to the run
+    /// that this connection began.
+    TakeIn { pids: Vec<u32> },
     /// Host a new body. What is launched, and with which options, is between command and host.
     Launch { launch: serde_json::Value },
     /// End the body called `on`.
@@ -65,6 +68,8 @@ pub enum Answer {
     Explanation(Box<FileExplanation>),
     /// Bodies that took the run.
     Run(Vec<BodyInfo>),
+    /// How many processes belong to the run because of it.
+    TakenIn(usize),
     /// The body that was launched.
     Launched(Box<BodyInfo>),
     /// The body is ending.

@@ -62,9 +62,14 @@ impl Body for Recorder {
         Err(ControlError::unsupported("explaining"))
     }
 
-    fn begin_run(&self, speaker: &Speaker, run: &RunSpec) -> Result<RunId, ControlError> {
+    fn begin_run(&self, speaker: &Speaker, run: &RunSpec) -> Result<Option<RunId>, ControlError> {
         self.hear(format!("begin {} {} {}", run.name, run.leader == speaker.pid, run.uid));
-        Ok(RunId(7))
+        Ok(Some(RunId(7)))
+    }
+
+    fn take_in(&self, _: &Speaker, run: RunId, pids: &[u32]) -> Result<usize, ControlError> {
+        self.hear(format!("take in {} {pids:?}", run.0));
+        Ok(pids.len())
     }
 
     fn end_run(&self, run: RunId) {
@@ -155,7 +160,7 @@ fn nonsense_on_the_socket_is_answered_and_harms_nobody() {
 fn a_run_lasts_as_long_as_its_connection() {
     let scene = Scene::new();
     let uid = rustix::process::geteuid().as_raw();
-    let run = RunSpec { name: "job".into(), keep: true, leader: 1, uid, profile: None };
+    let run = RunSpec { name: "job".into(), keep: true, leader: 1, uid, profile: None, is_steered: false };
     let mut client = scene.client();
     assert_eq!(client.begin_run(&run).unwrap().len(), 1);
     // The leader is the speaker, whatever the request said.
@@ -163,6 +168,10 @@ fn a_run_lasts_as_long_as_its_connection() {
     assert!(scene.heard.try_recv().is_err());
     let error = client.begin_run(&run).unwrap_err();
     assert!(error.to_string().contains("1 run on a connection"), "{error}");
+    // Without a run of its own a connection takes nobody in.
+    assert_eq!(scene.client().take_in(9), Ok(0));
+    assert_eq!(client.take_in(8), Ok(1));
+    assert_eq!(scene.heard(), "take in 7 [8]");
     drop(client);
     assert_eq!(scene.heard(), "end 7");
 }
@@ -232,7 +241,8 @@ fn another_user_can_neither_stop_a_body_nor_declare_a_run_for_root() {
     let refused = as_user(4711, || {
         let mut client = Client::connect(&path).unwrap();
         let stop = client.ask(&Request::Stop { on: "/mnt/x".into() }, None).unwrap_err();
-        let run = RunSpec { name: "job".into(), keep: true, leader: 1, uid: 0, profile: None };
+        let run =
+            RunSpec { name: "job".into(), keep: true, leader: 1, uid: 0, profile: None, is_steered: false };
         (stop, client.begin_run(&run).unwrap_err())
     });
     if let Some((stop, run)) = refused {

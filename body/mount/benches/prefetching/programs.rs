@@ -244,7 +244,14 @@ fn perform(
 fn start(mounted: &Mounted, program: &Program, control: bool, lists: bool) -> Outcome<Running> {
     let mut child = program.spawn(&mut Command::new("env"))?;
     let (body, speaker) = (mounted.body(), root(child.id()));
-    let run = RunSpec { name: program.name.clone(), keep: false, leader: child.id(), uid: 0, profile: None };
+    let run = RunSpec {
+        name: program.name.clone(),
+        keep: false,
+        leader: child.id(),
+        uid: 0,
+        profile: None,
+        is_steered: false,
+    };
     body.begin_run(&speaker, &run)?;
     let owner = OwnerSelector::Name(program.name.clone());
     let say = |hint: Hint, path: Option<&Path>| -> Outcome<()> {

@@ -11,7 +11,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::Event;
+use super::Told;
 use super::format::Layouts;
 use super::instance::Instance;
 use super::page::Page;
@@ -28,7 +28,7 @@ const QUEUE_SPACE: usize = 1024;
 struct Lane {
     raw: fs::File,
     source: u8,
-    queue: VecDeque<Event>,
+    queue: VecDeque<Told>,
     /// Time of the last event read when the queue is full: nothing later may be handed out before
     /// this lane was read again.
     cut_ns: Option<u64>,
@@ -77,15 +77,15 @@ impl Feed {
     ///
     /// # Errors
     /// A read of a buffer failed.
-    pub fn round(&mut self, mut each: impl FnMut(&Event)) -> Result<usize, SteerError> {
+    pub fn round(&mut self, mut each: impl FnMut(&Told)) -> Result<usize, SteerError> {
         let mut until_ns = clock::monotonic_ns();
         for lane in &mut self.lanes {
             lane.fill(&self.layouts, &mut self.page, &mut self.lost)?;
             until_ns = until_ns.min(lane.cut_ns.unwrap_or(u64::MAX));
         }
         let mut count = 0;
-        while let Some(event) = self.pop_oldest(until_ns) {
-            each(&event);
+        while let Some(told) = self.pop_oldest(until_ns) {
+            each(&told);
             count += 1;
         }
         self.taken_until_ns = until_ns;
@@ -108,12 +108,12 @@ impl Feed {
     }
 
     // A scan over the lanes: there are as many as CPUs, and most are empty.
-    fn pop_oldest(&mut self, until_ns: u64) -> Option<Event> {
+    fn pop_oldest(&mut self, until_ns: u64) -> Option<Told> {
         let lane = self
             .lanes
             .iter_mut()
-            .filter(|lane| lane.queue.front().is_some_and(|event| event.time_ns <= until_ns))
-            .min_by_key(|lane| lane.queue.front().map_or(u64::MAX, |event| event.time_ns))?;
+            .filter(|lane| lane.queue.front().is_some_and(|told| told.time_ns() <= until_ns))
+            .min_by_key(|lane| lane.queue.front().map_or(u64::MAX, Told::time_ns))?;
         lane.queue.pop_front()
     }
 }
@@ -123,7 +123,7 @@ impl Lane {
         self.cut_ns = None;
         loop {
             if self.queue.len() >= QUEUE_EVENTS {
-                self.cut_ns = self.queue.back().map(|event| event.time_ns);
+                self.cut_ns = self.queue.back().map(Told::time_ns);
                 return Ok(());
             }
             match rustix::io::read(&self.raw, &mut *page) {

@@ -11,7 +11,7 @@
 use pantler_kernel::pages::BLOCK_BYTES;
 
 use super::page::{u32_at, u64_at};
-use super::{Event, Kind};
+use super::{Event, Kind, Told};
 use crate::error::SteerError;
 
 /// One field of a record: where and how wide.
@@ -66,13 +66,9 @@ impl Layout {
     /// # Errors
     /// [`SteerError::Format`] names the field that is missing: the kernel is too old or too new.
     pub fn parse(kind: Kind, text: &str) -> Result<Layout, SteerError> {
-        let broken = |why: String| SteerError::Format { event: super::tracepoint(kind).to_owned(), why };
-        let field = |name: &str| field_named(text, name).ok_or_else(|| broken(format!("no field {name}")));
-        let id = text
-            .lines()
-            .find_map(|line| line.strip_prefix("ID:"))
-            .and_then(|rest| rest.trim().parse().ok())
-            .ok_or_else(|| broken("no ID".to_owned()))?;
+        let event = super::tracepoint(kind);
+        let field = |name: &str| needed(event, text, name);
+        let id = number_of(event, text)?;
         let count = field_named(text, "count").filter(|_| kind == Kind::Read);
         let range = match kind {
             // A probe tells bytes.
@@ -121,14 +117,54 @@ impl Layout {
     }
 }
 
+/// The layouts of what the kernel says of threads.
+#[derive(Debug, Clone, Copy)]
+struct Threads {
+    /// The numbers of the events: one was started, one ended.
+    ids: [u16; 2],
+    tid: Field,
+    started: Field,
+}
+
+/// What tells of threads that are started, and that end: where the tracepoints are below `events/`.
+pub const THREADS: [&str; 2] = ["task/task_newtask", "sched/sched_process_exit"];
+
+impl Threads {
+    fn decode(&self, id: u16, time_ns: u64, record: &[u8]) -> Option<Told> {
+        let tid = |field: Field| u32::try_from(field.read(record)?).ok();
+        let own = tid(self.tid)?;
+        match self.ids.iter().position(|known| *known == id)? {
+            0 => Some(Told::Started { time_ns, by: own, thread: tid(self.started)? }),
+            _ => Some(Told::Ended { time_ns, thread: own }),
+        }
+    }
+}
+
 /// The layouts of one instance, found by the number of the event.
 #[derive(Debug, Clone, Default)]
-pub struct Layouts(Vec<Layout>);
+pub struct Layouts {
+    pages: Vec<Layout>,
+    threads: Option<Threads>,
+}
 
 impl Layouts {
     /// Adds one tracepoint.
     pub fn push(&mut self, layout: Layout) {
-        self.0.push(layout);
+        self.pages.push(layout);
+    }
+
+    /// Adds the tracepoints [`THREADS`], from their `format` files.
+    ///
+    /// # Errors
+    /// As [`Layout::parse`].
+    pub fn add_threads(&mut self, formats: [&str; 2]) -> Result<(), SteerError> {
+        let [started, ended] = formats;
+        self.threads = Some(Threads {
+            ids: [number_of(THREADS[0], started)?, number_of(THREADS[1], ended)?],
+            tid: needed(THREADS[0], started, "common_pid")?,
+            started: needed(THREADS[0], started, "pid")?,
+        });
+        Ok(())
     }
 
     /// From now on the last page of a read is the one before the page that the kernel writes down.
@@ -137,16 +173,32 @@ impl Layouts {
     pub fn reads_end_after(&mut self) {
         let pages =
             |layout: &&mut Layout| layout.kind == Kind::Read && matches!(layout.range, Range::Last(_));
-        for layout in self.0.iter_mut().filter(pages) {
+        for layout in self.pages.iter_mut().filter(pages) {
             layout.ends_after = true;
         }
     }
 
     /// Reads one record of any known tracepoint; others (and broken ones) are `None`.
-    pub fn decode(&self, time_ns: u64, source: u8, record: &[u8]) -> Option<Event> {
+    pub fn decode(&self, time_ns: u64, source: u8, record: &[u8]) -> Option<Told> {
         let id = u16::from_ne_bytes(record.get(..2)?.try_into().ok()?);
-        self.0.iter().find(|layout| layout.id == id)?.decode(time_ns, source, record)
+        match self.pages.iter().find(|layout| layout.id == id) {
+            Some(layout) => layout.decode(time_ns, source, record).map(Told::Pages),
+            None => self.threads?.decode(id, time_ns, record),
+        }
     }
+}
+
+/// The number of an event on this kernel.
+fn number_of(event: &str, text: &str) -> Result<u16, SteerError> {
+    let number =
+        text.lines().find_map(|line| line.strip_prefix("ID:")).and_then(|rest| rest.trim().parse().ok());
+    number.ok_or_else(|| SteerError::Format { event: event.to_owned(), why: "no ID".to_owned() })
+}
+
+/// A field without which the event says nothing.
+fn needed(event: &str, text: &str, name: &str) -> Result<Field, SteerError> {
+    let missing = || SteerError::Format { event: event.to_owned(), why: format!("no field {name}") };
+    field_named(text, name).ok_or_else(missing)
 }
 
 /// Checks that entries start where [`super::page`] expects them, and returns the size of a whole
@@ -206,15 +258,12 @@ mod tests {
         record[32..40].copy_from_slice(&11u64.to_ne_bytes());
         let mut layouts = Layouts::default();
         layouts.push(layout);
-        let event = layouts.decode(5, 0, &record).expect("a read");
+        let Some(Told::Pages(event)) = layouts.decode(5, 0, &record) else { panic!("a read") };
         assert_eq!((event.tid, event.ino, event.dev, event.first, event.last), (77, 1234, 254 << 20, 10, 11));
         assert_eq!(layouts.decode(5, 0, &record[..39]), None, "too short");
         layouts.reads_end_after();
-        assert_eq!(
-            layouts.decode(5, 0, &record).map(|event| event.last),
-            Some(10),
-            "as older kernels write it"
-        );
+        let Some(Told::Pages(event)) = layouts.decode(5, 0, &record) else { panic!("a read") };
+        assert_eq!(event.last, 10, "as older kernels write it");
         record[32] = 9;
         assert_eq!(layouts.decode(5, 0, &record), None, "ends before it begins");
     }
@@ -251,7 +300,7 @@ mod tests {
         let mut layouts = Layouts::default();
         layouts.push(layout.clone());
         layouts.reads_end_after();
-        assert!(!layouts.0[0].ends_after, "that is about pages");
+        assert!(!layouts.pages[0].ends_after, "that is about pages");
     }
 
     #[test]

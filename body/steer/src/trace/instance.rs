@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use pantler_kernel::KernelError;
 
-use super::format::{Layouts, page_bytes};
+use super::format::{Layouts, THREADS, page_bytes};
 use super::{Kind, Source};
 use crate::error::SteerError;
 
@@ -56,6 +56,8 @@ pub fn mounted_tracefs() -> Option<PathBuf> {
 pub enum Follow {
     /// Those of the threads listed by [`Instance::list_threads`], and of their children.
     Listed,
+    /// The same, and which threads they start, and which of them end.
+    ListedAndThreads,
     /// Those of all others.
     Others,
 }
@@ -90,11 +92,18 @@ impl Instance {
         for kind in Kind::ALL {
             layouts.push(source.layout(root, kind)?);
         }
+        if follow == Follow::ListedAndThreads {
+            let [started, ended] = THREADS.map(|event| {
+                let path = root.join("events").join(event).join("format");
+                fs::read_to_string(&path).map_err(|error| SteerError::file("read", path, error))
+            });
+            layouts.add_threads([&started?, &ended?])?;
+        }
         let header = root.join("events/header_page");
         let header = read_at_once(&header).map_err(|error| SteerError::file("read", header, error))?;
         let page_bytes = page_bytes(&header)?;
         fs::create_dir(&path).map_err(|error| SteerError::file("create", &path, error))?;
-        let list = if follow == Follow::Listed { "set_event_pid" } else { "set_event_notrace_pid" };
+        let list = if follow == Follow::Others { "set_event_notrace_pid" } else { "set_event_pid" };
         let list = path.join(list);
         let list = fs::OpenOptions::new().write(true).open(&list).map_err(|error| {
             let _ = fs::remove_dir(&path);
@@ -111,6 +120,9 @@ impl Instance {
         // The buffers are for one reader: never stop a writer because they are full, lose the
         // oldest and say so.
         instance.write("options/overwrite", "1")?;
+        for event in THREADS.iter().filter(|_| follow == Follow::ListedAndThreads) {
+            instance.write(&format!("events/{event}/enable"), "1")?;
+        }
         Ok(instance)
     }
 

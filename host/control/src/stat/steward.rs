@@ -19,11 +19,17 @@ pub struct KnownOwner {
     pub live: bool,
 }
 
+impl From<KnownOwner> for OwnerStat {
+    /// An owner of which nothing was counted.
+    fn from(KnownOwner { name, uid, pid, live }: KnownOwner) -> Self {
+        Self { owner: name, uid, pid, live, ..Self::default() }
+    }
+}
+
 impl OwnerStat {
     /// The owners that `known` knows, by name; it is asked for `None` for the common one.
     pub fn all(steward: &Steward, known: impl Fn(Option<OwnerId>) -> Option<KnownOwner>) -> Vec<Self> {
         let stat = |stat: pantler_steward::OwnerStat| {
-            let KnownOwner { name, uid, pid, live } = known(stat.id)?;
             let levels = stat.id.into_iter().flat_map(|id| steward.priorities(id));
             let priorities = levels.map(|level| PriorityStat {
                 priority: level.priority,
@@ -31,14 +37,11 @@ impl OwnerStat {
                 blocks: u64::from(level.blocks),
             });
             Some(Self {
-                owner: name,
-                uid,
-                pid,
-                live,
                 control: stat.in_control && !stat.revoked,
                 revoked: stat.revoked,
                 counters: stat.counters,
                 priorities: priorities.collect(),
+                ..known(stat.id)?.into()
             })
         };
         let mut all: Vec<Self> = steward.owners().filter_map(stat).collect();
@@ -68,6 +71,11 @@ impl FileStory {
         }
         let about = steward.decisions().filter(|decision| decision.victim.file == file);
         Self { cached_blocks: owners.values().sum(), owners, decisions: about.copied().collect() }
+    }
+
+    /// The first owner that has blocks of it.
+    pub fn first_owner(&self) -> Option<OwnerId> {
+        self.owners.keys().find_map(|owner| *owner)
     }
 
     /// Cached blocks by the names of owners.

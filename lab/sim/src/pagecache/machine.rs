@@ -59,9 +59,7 @@ impl Hands for FaithfulHands {
                 Answer::Done
             }
             Decision::Ask { span, .. } => Answer::Cached(kernel.cached(span)),
-            Decision::Find { file, .. } => {
-                Answer::Found { size_blocks: kernel.file_blocks(file), done_with: None }
-            }
+            Decision::Find { file, .. } => Answer::Found { size_blocks: kernel.file_blocks(file) },
             Decision::TakeOver { file, thread } => {
                 kernel.advise_random(Program::Run(thread), file);
                 Answer::Done

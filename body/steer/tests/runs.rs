@@ -1,0 +1,236 @@
+//! Runs that join one session, with real programs. Needs root; says why when it cannot run.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Scratch, cached_blocks, in_turn, policy, start_with};
+use pantler_control::{Counters, Hint, OwnerSelector, PolicyName, Profile, RunId, RunSpec, Speaker};
+use pantler_steer::{Steer, Takes};
+
+const MIB: u64 = 1 << 20;
+
+/// A shell that runs what it is told.
+struct Program {
+    child: Child,
+    told: ChildStdin,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Program {
+    fn start() -> Program {
+        let script = "while read -r line; do eval \"$line\"; echo done; done";
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("started");
+        let (told, lines) = (child.stdin.take(), child.stdout.take());
+        Program { child, told: told.expect("a pipe"), lines: BufReader::new(lines.expect("a pipe")) }
+    }
+
+    fn run(&mut self, script: &str) {
+        writeln!(self.told, "{script}").expect("told");
+        let mut line = String::new();
+        self.lines.read_line(&mut line).expect("read");
+        assert_eq!(line, "done\n", "{script}");
+    }
+
+    fn read(&mut self, file: &str) {
+        self.run(&format!("dd if={file} of=/dev/null bs=8k status=none"));
+    }
+
+    fn join(&self, steer: &Steer, name: &str, profile: Option<Profile>) -> RunId {
+        let run = RunSpec {
+            name: name.to_owned(),
+            keep: false,
+            leader: self.child.id(),
+            uid: 0,
+            profile,
+            is_steered: false,
+        };
+        let begun = steer.body().begin_run(&speaker(0), &run).expect("taken");
+        begun.expect("a session that takes runs")
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn speaker(uid: u32) -> Speaker {
+    Speaker { uid, gid: uid, groups: Vec::new(), pid: std::process::id() }
+}
+
+fn session(budget: u64) -> Steer {
+    start_with(budget, |options| options.takes = Takes::Runs)
+}
+
+/// What was counted for an owner, once all events have been taken.
+fn counted(steer: &Steer, name: &str) -> Option<Counters> {
+    steer.wait_until_calm();
+    let stat = steer.body().stat(&speaker(0)).expect("counters");
+    stat.owners.into_iter().find(|owner| owner.owner == name).map(|owner| owner.counters)
+}
+
+/// The first paper, on the page cache: two programs share one budget, each by its own policy, and
+/// the one with hints costs the other nothing.
+#[test]
+fn a_smart_run_and_an_oblivious_one_share_a_budget() {
+    in_turn(|| {
+        let scratch = Scratch::new("shared");
+        let (scanned, hot) = (scratch.file("scanned", 16 * MIB), scratch.file("hot", 2 * MIB));
+        let steer = session(12 * MIB);
+        let (mut smart, mut plain) = (Program::start(), Program::start());
+        smart.join(&steer, "smart", Some(policy("mru")));
+        plain.join(&steer, "plain", None);
+        let rounds = 5;
+        for _ in 0..rounds {
+            smart.read(&scanned);
+            plain.read(&hot);
+            plain.read(&hot);
+        }
+        let smart = counted(&steer, "smart").expect("an owner");
+        let plain = counted(&steer, "plain").expect("an owner");
+        // LRU reads each pass anew: the scan and half of the hot file's passes.
+        let (scans, hots) = (rounds * 16 * MIB / 4096, rounds * 2 * MIB / 4096);
+        let read = |counters: Counters| counters.misses + counters.ahead_used;
+        // A block that is gone before its event is read is not known.
+        let seen = |counters: Counters, all: u64| counters.references * 100 >= all * 99;
+        assert!(seen(smart, scans) && seen(plain, 2 * hots), "{smart:?} {plain:?}");
+        assert!(read(smart) < scans * 8 / 10, "{smart:?}");
+        assert!(read(plain) <= hots * 102 / 100, "{plain:?}");
+        let cached = cached_blocks(&scanned) + cached_blocks(&hot);
+        assert!(cached * 4096 <= 12 * MIB, "{cached} blocks are cached: {:?}", steer.counters());
+        steer.validate();
+    });
+}
+
+/// Protects the owner of a reference where programs start and end faster than they can be looked
+/// at: `/proc` knows nothing of them any more when their events come.
+#[test]
+fn programs_that_end_at_once_belong_to_the_run_that_started_them() {
+    in_turn(|| {
+        let scratch = Scratch::new("short");
+        let files: Vec<String> = (0..200).map(|number| scratch.file(&format!("f{number}"), 65_536)).collect();
+        let steer = session(64 * MIB);
+        let (mut program, mut other) = (Program::start(), Program::start());
+        program.join(&steer, "starter", None);
+        other.join(&steer, "other", None);
+        for file in &files {
+            program.run(&format!("(cat {file} > /dev/null &)"));
+        }
+        other.run("cat /dev/null");
+        program.run("sleep 0.2");
+        let (blocks, counters) = (200 * 16, counted(&steer, "starter").expect("an owner"));
+        assert!(counters.blocks >= blocks && counters.references >= u64::from(blocks), "{counters:?}");
+        // Programs themselves were in memory before, or are brought in once.
+        let counters = counted(&steer, "other").unwrap_or_default();
+        assert!(counters.blocks < blocks / 2, "{counters:?}");
+        steer.validate();
+    });
+}
+
+/// Protects programs that go on: a run that has ended is steered no more, and its blocks are
+/// nobody's until the budget needs their place.
+#[test]
+fn a_run_that_has_ended_is_steered_no_more() {
+    in_turn(|| {
+        let scratch = Scratch::new("ended");
+        let (first, second) = (scratch.file("first", 4 * MIB), scratch.file("second", 4 * MIB));
+        let steer = session(8 * MIB);
+        let mut program = Program::start();
+        let run = program.join(&steer, "job", Some(policy("mru")));
+        program.read(&first);
+        assert!(counted(&steer, "job").expect("an owner").blocks >= 1024);
+        steer.body().end_run(run);
+        assert!(counted(&steer, "job").is_none());
+        assert!(cached_blocks(&first) >= 1000, "nothing is dropped because of the end");
+        let before = steer.counters().brought_in;
+        program.read(&second);
+        steer.wait_until_calm();
+        assert!(steer.counters().brought_in < before + 64, "{:?}", steer.counters());
+
+        // The same process joins again, and takes over what is there.
+        program.join(&steer, "again", None);
+        program.read(&first);
+        let counters = counted(&steer, "again").expect("an owner");
+        assert!(counters.hits >= 1000 && counters.misses < 64, "{counters:?}");
+        steer.validate();
+    });
+}
+
+/// Protects every user's programs: whom a run may be made of, and whose hints it takes.
+#[test]
+fn a_run_is_its_user_s_alone() {
+    in_turn(|| {
+        let steer = session(8 * MIB);
+        let body = steer.body();
+        let mut program = Program::start();
+        let run = |uid| RunSpec {
+            name: "grab".into(),
+            keep: false,
+            leader: program.child.id(),
+            uid,
+            profile: None,
+            is_steered: false,
+        };
+        for (speaks, uid) in [(1000, 0), (1000, 1000)] {
+            let refused = body.begin_run(&speaker(speaks), &run(uid)).expect_err("a process of root");
+            assert_eq!(refused.exit_status(), 3, "{refused}");
+        }
+        let is_steered = RunSpec { is_steered: true, ..run(0) };
+        assert_eq!(body.begin_run(&speaker(0), &is_steered), Ok(None), "another session has it");
+        let begun = body.begin_run(&speaker(0), &run(0)).expect("taken").expect("a run");
+        assert!(body.take_in(&speaker(1000), begun, &[1]).is_err());
+        let hint = Hint::SetPolicy { priority: 0, policy: PolicyName::Mru };
+        let own = OwnerSelector::Name("grab".into());
+        assert!(body.hint(&speaker(1000), &own, &hint, None).is_err());
+        let of = OwnerSelector::Pid(program.child.id());
+        assert!(body.hint(&speaker(1000), &of, &hint, None).is_err());
+        for selector in [own, of] {
+            body.hint(&speaker(0), &selector, &hint, None).expect("its user may");
+        }
+        assert!(body.hint(&speaker(0), &OwnerSelector::UserDefault, &hint, None).is_err(), "which run?");
+        program.run("true");
+    });
+}
+
+/// Protects the start of a program: the kernel waits for all processors when a list of threads
+/// changes, and the program does not.
+#[test]
+fn a_run_joins_and_leaves_at_once() {
+    in_turn(|| {
+        let scratch = Scratch::new("joins");
+        let file = scratch.file("data", MIB);
+        let steer = session(8 * MIB);
+        let mut took = Vec::new();
+        for turn in 0..12 {
+            let mut program = Program::start();
+            let start = Instant::now();
+            let run = program.join(&steer, &format!("job{turn}"), None);
+            let joined = start.elapsed();
+            scratch.forget(&file);
+            program.read(&file);
+            let counters = counted(&steer, &format!("job{turn}")).expect("an owner");
+            assert!(counters.references >= 256, "seen from the first read on: {counters:?}");
+            let start = Instant::now();
+            steer.body().end_run(run);
+            took.push((joined, start.elapsed()));
+            // The kernel may still wait for processors because of this one.
+            std::thread::sleep(Duration::from_millis(150));
+        }
+        took.sort();
+        println!("joined and left in {took:?}");
+        let (joined, _) = took[took.len() / 2];
+        assert!(joined < Duration::from_millis(20), "{took:?}");
+        assert!(
+            took.iter().filter(|(_, left)| *left < Duration::from_millis(20)).count() > took.len() / 2,
+            "{took:?}"
+        );
+        steer.validate();
+    });
+}

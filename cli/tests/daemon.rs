@@ -1,0 +1,256 @@
+//! `pantler daemon --memory`: one steward for the page cache of the machine. Needs root; says why
+//! when it cannot run.
+
+mod place;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use pantler_rig::{eventually, undisturbed};
+use place::{Daemon, Place, number, quote_rights};
+use rustix::process::{Pid, Signal, kill_process};
+
+const MEGABYTE: usize = 1 << 20;
+
+/// A daemon with this budget, and the place of its sockets.
+fn steering(memory: &str) -> Option<(Place, Daemon)> {
+    let place = Place::new()?;
+    let daemon = start(&place, memory);
+    Some((place, daemon))
+}
+
+fn start(place: &Place, memory: &str) -> Daemon {
+    let mut command = place.command(&["daemon", "--memory", memory]);
+    let mut daemon = Daemon(command.stderr(Stdio::piped()).spawn().unwrap());
+    let mut said = BufReader::new(daemon.0.stderr.take().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap().contains("listening at")), "the daemon did not start");
+    // What it says later must not stop it.
+    std::thread::spawn(move || said.for_each(drop));
+    daemon
+}
+
+/// A file that is on the disk, and not in memory.
+fn file(folder: &Path, name: &str, megabytes: usize) -> PathBuf {
+    let path = folder.join(name);
+    let mut copy = Command::new("dd");
+    copy.args(["if=/dev/zero", "bs=1M", "oflag=direct", "status=none", &format!("count={megabytes}")]);
+    assert!(copy.arg(format!("of={}", path.display())).status().unwrap().success());
+    path
+}
+
+/// A program that reads a file as often as it gets lines.
+fn reader(path: &Path) -> [String; 3] {
+    let script = format!(
+        "while read -r line; do dd if={} of=/dev/null bs=8k status=none; echo done; done",
+        path.display()
+    );
+    ["sh".to_owned(), "-c".to_owned(), script]
+}
+
+/// Such a program below a command.
+struct Reader(Child);
+
+impl Reader {
+    fn new(mut command: Command, path: &Path) -> Reader {
+        command.args(reader(path)).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Reader(command.spawn().unwrap())
+    }
+
+    fn pass(&mut self) {
+        writeln!(self.0.stdin.as_ref().unwrap(), "go").unwrap();
+        let mut byte = [0; 5];
+        self.0.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
+        assert_eq!(&byte, b"done\n");
+    }
+
+    /// What it said to standard error, once it has ended.
+    fn end(mut self) -> String {
+        drop(self.0.stdin.take());
+        let mut said = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(self.0.wait().unwrap().success(), "{said}");
+        said
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn stat(place: &Place) -> String {
+    place.ok(&["stat", "page-cache", "--json"])
+}
+
+fn has_owner(place: &Place, name: &str) -> bool {
+    stat(place).contains(&format!("\"owner\":\"{name}\""))
+}
+
+/// Protects what the daemon is for: programs that were started with no budget of their own share
+/// its budget, each by its own policies, and one that runs already joins them.
+#[test]
+fn programs_share_the_memory_of_a_daemon() {
+    let Some((place, _daemon)) = steering("12M") else { return };
+    undisturbed(|| {
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        let [scanned, hot, own] =
+            [("scanned", 16), ("hot", 2), ("own", 1)].map(|(name, size)| file(folder.path(), name, size));
+        let run = |more: &[&str]| place.command(&[&["run"], more].concat());
+        let mut smart = Reader::new(run(&["--owner-name", "smart", "--policy", "mru"]), &scanned);
+        let mut plain = Reader::new(run(&["--owner-name", "plain"]), &hot);
+        let mut attached = Reader::new(Command::new("env"), &own);
+        let pid = attached.0.id().to_string();
+        let mut attach = place.command(&["attach", "--pid", &pid, "--owner-name", "attached"]);
+        let mut attach = attach.stderr(Stdio::piped()).spawn().unwrap();
+        let mut told = BufReader::new(attach.stderr.take().unwrap()).lines();
+        let first = told.next().unwrap().unwrap();
+        assert!(first.ends_with("steered in the daemon's memory; Ctrl-C ends it"), "{first}");
+        for _ in 0..5 {
+            smart.pass();
+            plain.pass();
+            attached.pass();
+        }
+        for name in ["smart", "plain", "attached"] {
+            assert!(has_owner(&place, name), "{name}: {}", stat(&place));
+        }
+        let cached = number(&stat(&place), "capacity_blocks");
+        assert!(cached as usize <= 12 * MEGABYTE / 4096, "{cached}");
+
+        // 80 MB were read, and LRU would have had none of them in memory.
+        let said = smart.end();
+        let line =
+            said.lines().find(|line| line.contains("page-cache: read")).unwrap_or_else(|| panic!("{said}"));
+        let blocks: usize = line.split("read ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        assert!((16 * MEGABYTE / 4096..5 * 16 * MEGABYTE / 4096 * 8 / 10).contains(&blocks), "{line}");
+        assert!(line.contains("from disk") && line.contains("% hits"), "{line}");
+        plain.end();
+        // Given names may be continued; the others are gone.
+        eventually("runs have ended", || stat(&place).matches("\"live\":true").count() == 1);
+        kill_process(Pid::from_child(&attach), Signal::INT).unwrap();
+        assert!(attach.wait().unwrap().success());
+        eventually("all have ended", || !stat(&place).contains("\"live\":true"));
+        attached.pass();
+    });
+}
+
+/// Protects a machine from what was killed: the run, the program, the daemon.
+#[test]
+fn whatever_is_killed_leaves_nothing_behind() {
+    let Some((place, daemon)) = steering("12M") else { return };
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let data = file(folder.path(), "data", 16);
+    let run = |name: &str| {
+        Reader::new(place.command(&["run", "--quiet", "--profile", "none", "--owner-name", name]), &data)
+    };
+    let mut killed = run("killed");
+    killed.pass();
+    assert!(has_owner(&place, "killed"));
+    killed.0.kill().unwrap();
+    eventually("its owner has ended", || !stat(&place).contains("\"live\":true"));
+
+    // Without a name that was given, it is gone.
+    let short = place.ok(&["run", "--quiet", "cat", data.to_str().unwrap()]);
+    assert_eq!(short.len(), 16 * MEGABYTE);
+    assert!(!has_owner(&place, "cat-"), "{}", stat(&place));
+
+    let mut orphan = run("orphan");
+    orphan.pass();
+    let pid = daemon.0.id();
+    kill_process(Pid::from_child(&daemon.0), Signal::KILL).unwrap();
+    drop(daemon);
+    // The program goes on, unsteered, and the next daemon removes what the killed one left.
+    orphan.pass();
+    let tracefs = pantler_steer::trace::instance::mounted_tracefs().unwrap();
+    let left = || {
+        let instances = fs::read_dir(tracefs.join("instances")).unwrap().flatten();
+        let of_killed = format!("pantler-{pid}-");
+        instances.filter(|entry| entry.file_name().to_string_lossy().starts_with(&of_killed)).count()
+    };
+    assert!(left() > 0, "it was killed");
+    let _next = start(&place, "8M");
+    assert_eq!(left(), 0);
+    orphan.pass();
+    assert!(!orphan.end().contains("panicked"));
+    let mut joined = run("joined");
+    joined.pass();
+    assert!(has_owner(&place, "joined"));
+}
+
+#[test]
+fn without_a_daemon_that_steers_there_is_nothing_to_join() {
+    let Some(place) = Place::new() else { return };
+    let refused = |words: &[&str], expected: &str| {
+        let output = place.pantler(words);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{words:?}: {said}");
+        assert!(said.contains(expected), "{said}");
+    };
+    let own = std::process::id().to_string();
+    refused(&["attach", "--pid", &own], "--memory: expected a size, or a daemon that steers");
+    refused(&["attach", "--pid", &own, "--report", "/tmp/x"], "nothing to report without --memory");
+    refused(&["run", "true"], "or a daemon that steers");
+    refused(&["run", "--policy", "2q:in=0.5", "true"], "expected one without parameters, or --memory");
+    refused(&["daemon", "--memory", "1K"], "--memory 1K: expected 1M");
+    refused(&["daemon", "--allocation", "lru-sp"], "--memory");
+    // One that hosts mounts alone.
+    let _daemon = Daemon(place.command(&["daemon"]).stderr(Stdio::null()).spawn().unwrap());
+    eventually("the daemon listens", || place.folder.path().join("run/control.sock").exists());
+    refused(&["attach", "--pid", &own], "--memory: expected a size, or a daemon that steers");
+    refused(&["run", "true"], "or a daemon that steers");
+}
+
+/// docs/RIGHTS.md: what users without rights may ask of a daemon that steers.
+#[test]
+fn an_ordinary_user_joins_with_own_programs_alone() {
+    const USER: u32 = 65_534;
+    let Some((place, _daemon)) = steering("12M") else { return };
+    let folder = place.folder.path();
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_pantler"), folder.join("pantler")).unwrap();
+    let socket = folder.join("run/control.sock").metadata().unwrap();
+    let as_user = |words: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args([
+            format!("--reuid={USER}"),
+            format!("--regid={USER}"),
+            format!("--groups={}", socket.gid()),
+        ]);
+        command.arg(folder.join("pantler")).args(words).stdin(Stdio::null()).current_dir("/");
+        command.env("PANTLER_RUNTIME_DIR", folder.join("run")).env_remove("SUDO_UID").env_remove("SUDO_GID");
+        let output = command.output().unwrap();
+        let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+        (output.status.code(), said)
+    };
+    let data = file(folder, "data", 2);
+    fs::set_permissions(&data, fs::Permissions::from_mode(0o644)).unwrap();
+    let data = data.to_str().unwrap();
+    let mut of_root = Reader::new(place.command(&["run", "--owner-name", "root-s"]), Path::new(data));
+    of_root.pass();
+
+    quote_rights(
+        "A daemon that steers takes runs and programs of each user that can connect, and of root those of all.",
+    );
+    let (status, said) = as_user(&["run", "--owner-name", "user-s", "--policy", "mru", "cat", "/etc/passwd"]);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(stat(&place).contains(&format!("\"owner\":\"user-s\",\"uid\":{USER}")), "{}", stat(&place));
+    for pid in [std::process::id(), of_root.0.id()] {
+        let (status, said) = as_user(&["attach", "--pid", &pid.to_string()]);
+        assert_eq!((status, said.lines().count()), (Some(3), 1), "{said}");
+    }
+
+    quote_rights("It takes hints for a run from its user and root alone; paths and `explain` are root's.");
+    let hint =
+        |owner: &str| as_user(&["hint", "set-policy", "0", "mru", "--on", "page-cache", "--owner", owner]);
+    assert_eq!(hint("user-s").0, Some(0), "{}", hint("user-s").1);
+    assert_eq!(hint("root-s").0, Some(1), "{}", hint("root-s").1);
+    assert_eq!(as_user(&["explain", data, "--on", "page-cache"]).0, Some(3));
+    place.ok(&["explain", data, "--on", "page-cache"]);
+    let (status, said) = as_user(&["stat", "page-cache", "--json"]);
+    assert!(status == Some(0) && said.contains("\"files\":[]") && !said.contains(data), "{said}");
+    of_root.end();
+}
