@@ -6,7 +6,7 @@ use clap::Args;
 use pantler_control::server::{Host, Launcher, Server};
 use pantler_control::{Body, ControlError, Size, Speaker, runtime};
 use pantler_mount::Mounted;
-use pantler_steer::{Steer, SteerOptions, Takes};
+use pantler_steer::{Steer, SteerOptions};
 use pantler_steward::Allocation;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,7 +47,7 @@ impl Daemon {
         }
         let mut options = SteerOptions::new(PAGE_CACHE, memory.bytes());
         options.uid = rustix::process::geteuid().as_raw();
-        options.takes = Takes::Runs;
+        options.takes_runs = true;
         options.allocation = self.allocation;
         options.log = DECISIONS_KEPT;
         Ok(Some(Steer::start(options).map_err(control_error)?))

@@ -1,8 +1,7 @@
 //! A session as the control doors see it.
 //!
-//! A session for one run is one owner (or one per process, by option), and all hints of its user
-//! that name no owner mean this one. Where runs join, each is an owner, and hints name it or come
-//! from a process of it.
+//! A session for one run is one owner, and all hints of its user that name no owner mean this one.
+//! Where runs join, each is an owner, and hints name it or come from a process of it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::BorrowedFd;
@@ -17,7 +16,6 @@ use pantler_pagecache::{Engine, FileKey};
 use pantler_steward::{FileId, OwnerId};
 
 use crate::lists;
-use crate::options::Takes;
 use crate::shared::Shared;
 use crate::steer::Steer;
 use crate::steering::Steering;
@@ -62,8 +60,8 @@ impl SteerBody {
 
     /// The owner that a hint is about.
     fn owner(&self, speaker: &Speaker, selector: &OwnerSelector) -> Result<OwnerId, ControlError> {
-        let mut steering = self.0.steering();
-        let Steering { engine, owners, .. } = &mut *steering;
+        let steering = self.0.steering();
+        let owners = &steering.owners;
         if owners.session().is_some() {
             speaker.check_speaks_for(self.0.options.uid)?;
         }
@@ -84,10 +82,9 @@ impl SteerBody {
             OwnerSelector::Caller | OwnerSelector::Pid(_) => {
                 let pid = if let OwnerSelector::Pid(pid) = selector { *pid } else { speaker.pid };
                 let found =
-                    if owners.session().is_none() || self.holds(pid) { owners.of(engine, pid) } else { None };
+                    if owners.session().is_none() || self.holds(pid) { owners.find(pid) } else { None };
                 let found =
                     found.ok_or_else(|| ControlError::not_found(format!("process {pid} in a run here")))?;
-                // Where each process is an owner, the user of the session is its user.
                 speaker.check_speaks_for(owners.uid(found).unwrap_or(self.0.options.uid))?;
                 Some(found)
             }
@@ -97,15 +94,15 @@ impl SteerBody {
 
     /// Whether a speaker may grant control to an owner: not if it belongs to that owner itself.
     fn check_may_grant(&self, speaker: &Speaker, selector: &OwnerSelector) -> Result<(), ControlError> {
-        if self.0.options.takes != Takes::Runs {
+        if !self.0.options.takes_runs {
             // All processes in the control group of the run, children and orphans alike.
             return speaker.check_may_grant(self.0.options.uid, || self.holds(speaker.pid));
         }
         let owner = self.owner(speaker, selector)?;
-        let mut steering = self.0.steering();
-        let Steering { engine, owners, .. } = &mut *steering;
+        let steering = self.0.steering();
+        let owners = &steering.owners;
         let uid = owners.uid(owner).unwrap_or(self.0.options.uid);
-        speaker.check_may_grant(uid, || owners.of(engine, speaker.pid) == Some(owner))
+        speaker.check_may_grant(uid, || owners.find(speaker.pid) == Some(owner))
     }
 
     /// A run begins: its threads are steered from now on.
@@ -169,10 +166,10 @@ impl SteerBody {
         let mut stats = OwnerStat::all(engine.steward(), |id| owners.tell_of(id?));
         // Those that read nothing yet, or only what is not charged to them.
         let is_silent = |owner: &OwnerId| engine.steward().owners().all(|stat| stat.id != Some(*owner));
-        let silent = owners.all().filter(|_| self.0.options.takes == Takes::Runs).filter(is_silent);
+        let silent = owners.all().filter(|_| self.0.options.takes_runs).filter(is_silent);
         stats.extend(silent.filter_map(|owner| owners.tell_of(owner)).map(OwnerStat::from));
         for OwnerStat { counters, .. } in &mut stats {
-            if self.0.options.takes == Takes::Run {
+            if !self.0.options.takes_runs {
                 // One owner has all that the run did.
                 *counters = Counters { blocks: counters.blocks, ..*totals };
             } else {
@@ -303,7 +300,7 @@ impl Body for SteerBody {
     }
 
     fn begin_run(&self, speaker: &Speaker, run: &RunSpec) -> Result<Option<RunId>, ControlError> {
-        if run.is_steered || self.0.options.takes != Takes::Runs {
+        if run.is_steered || !self.0.options.takes_runs {
             return Ok(None);
         }
         self.begin(speaker, run).map(Some)

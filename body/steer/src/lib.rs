@@ -44,7 +44,7 @@ pub use doctor::{Check, doctor};
 pub use error::SteerError;
 pub use kernel::{Kernel, Version};
 pub use leftovers::clean_leftovers;
-pub use options::{HitWatch, SteerOptions, Takes};
+pub use options::{HitWatch, SteerOptions};
 pub use pantler_pagecache::SteerCounters;
 pub use steer::Steer;
 

@@ -23,19 +23,6 @@ pub enum HitWatch {
     WhenNeeded,
 }
 
-/// Which programs a session steers, and as which owners.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Takes {
-    /// One run, which is one owner.
-    #[default]
-    Run,
-    /// One run, in which each process is an owner.
-    Processes,
-    /// Runs that join and leave, each an owner, or one with others of its name.
-    Runs,
-}
-
 /// Everything that can be chosen about a run.
 #[derive(Debug, Clone)]
 pub struct SteerOptions {
@@ -58,8 +45,8 @@ pub struct SteerOptions {
     pub common_policy: Spec,
     /// When control is lost.
     pub revocation: Revocation,
-    /// Which programs are steered, and as which owners.
-    pub takes: Takes,
+    /// Whether runs join and leave, each an owner; else the session is one run, and that one owner.
+    pub takes_runs: bool,
     /// Trace buffer per CPU for the run's own events, in KiB; those of others get a quarter.
     pub buffer_kb: u32,
     /// When references to cached blocks are watched.
@@ -84,7 +71,7 @@ impl SteerOptions {
             allocation: Allocation::default(),
             common_policy: PolicyName::Lru.spec(),
             revocation: Revocation::default(),
-            takes: Takes::default(),
+            takes_runs: false,
             buffer_kb: 1024,
             watch_hits: HitWatch::default(),
             watch_others: true,

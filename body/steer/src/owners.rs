@@ -1,8 +1,7 @@
 //! The owners of references: to which run a thread belongs, and what the run's profile says.
 //!
 //! Most sessions are for one run, and each thread that they see belongs to it. Where runs join and
-//! leave, a thread belongs to the run of the thread that started it. By option each process of a
-//! session is an owner.
+//! leave, a thread belongs to the run of the thread that started it.
 //!
 //! ```text
 //!   begin --> add --started--> more threads --ended--> fewer --> end: they are nobody's
@@ -17,7 +16,7 @@ use pantler_kernel::process::{lineage, process_of, threads_of};
 use pantler_pagecache::Engine;
 use pantler_steward::OwnerId;
 
-use crate::options::{SteerOptions, Takes};
+use crate::options::SteerOptions;
 
 /// The owner of a session for one run.
 const SESSION: OwnerId = OwnerId(0);
@@ -33,8 +32,8 @@ const KEPT_MAX: usize = 64;
 struct Known {
     name: String,
     uid: u32,
-    /// Its process, where that has a meaning: the last one that began a run as this owner.
-    pid: Option<u32>,
+    /// The process that began a run as this owner last.
+    pid: u32,
     profile: Option<Profile>,
     /// Its name was given, and may be continued.
     keep: bool,
@@ -45,16 +44,14 @@ struct Known {
 /// The owners of a session.
 #[derive(Debug)]
 pub struct Owners {
-    takes: Takes,
+    takes_runs: bool,
     known: BTreeMap<OwnerId, Known>,
     runs: HashMap<RunId, OwnerId, FixedState>,
     /// Threads of runs that joined, and of runs that have ended (`None`).
     threads: HashMap<u32, Option<RunId>, FixedState>,
-    /// Processes by thread, where each is an owner.
-    processes: HashMap<u32, OwnerId, FixedState>,
+    /// With more of them those that are gone are looked for.
+    threads_max: usize,
     begun: u64,
-    /// Owners that began, and have no rules for files that are known.
-    new: Vec<OwnerId>,
 }
 
 impl Owners {
@@ -64,15 +61,14 @@ impl Owners {
     /// The profile names more than the steward's bounds allow.
     pub fn new(options: &SteerOptions, engine: &mut Engine) -> Result<Owners, ControlError> {
         let mut owners = Owners {
-            takes: options.takes,
+            takes_runs: options.takes_runs,
             known: BTreeMap::new(),
             runs: HashMap::default(),
             threads: HashMap::default(),
-            processes: HashMap::default(),
+            threads_max: THREADS_MAX,
             begun: 0,
-            new: Vec::new(),
         };
-        if options.takes != Takes::Runs {
+        if !options.takes_runs {
             owners.begin(engine, &options.run())?;
         }
         Ok(owners)
@@ -93,7 +89,7 @@ impl Owners {
         self.known.get(&owner).map(|known| KnownOwner {
             name: known.name.clone(),
             uid: Some(known.uid),
-            pid: known.pid.filter(|_| owner != SESSION || self.takes == Takes::Runs),
+            pid: self.takes_runs.then_some(known.pid),
             live: known.runs > 0,
         })
     }
@@ -108,16 +104,14 @@ impl Owners {
         self.known.iter().filter(move |(_, known)| known.name == name).map(|(&owner, _)| owner)
     }
 
-    /// The owner of the run that this session is for; none where runs join.
-    pub fn session(&self) -> Option<OwnerId> {
-        (self.takes != Takes::Runs).then_some(SESSION)
+    /// The owner of a run that goes on.
+    pub fn owner(&self, run: RunId) -> Option<OwnerId> {
+        self.runs.get(&run).copied()
     }
 
-    /// Whether any owner has rules about files.
-    pub fn have_rules(&self) -> bool {
-        let has_rules =
-            |known: &Known| known.profile.as_ref().is_some_and(|profile| !profile.files.is_empty());
-        self.known.values().any(has_rules)
+    /// The owner of the run that this session is for; none where runs join.
+    pub fn session(&self) -> Option<OwnerId> {
+        (!self.takes_runs).then_some(SESSION)
     }
 
     // Runs.
@@ -133,8 +127,9 @@ impl Owners {
         let is_same = |known: &Known| known.name == run.name && known.uid == run.uid;
         let continued = self.known.iter().find(|(_, known)| is_same(known)).map(|(&owner, _)| owner);
         let owner = continued.unwrap_or(OwnerId(self.begun));
-        let parent = self.threads.get(&run.leader).copied().flatten();
-        if let (None, Some(&parent)) = (continued, parent.and_then(|parent| self.runs.get(&parent))) {
+        // What was started in another run begins with the standing of that (L7).
+        let parent = if self.takes_runs { self.find(run.leader) } else { None };
+        if let (None, Some(parent)) = (continued, parent) {
             engine.tell(|steward| steward.born(owner, parent));
         }
         if let Some(profile) = &run.profile
@@ -149,10 +144,9 @@ impl Owners {
         self.begun += 1;
         self.runs.insert(id, owner);
         let runs = self.known.remove(&owner).map_or(0, |known| known.runs) + 1;
-        let (name, uid, pid) = (run.name.clone(), run.uid, Some(run.leader));
+        let (name, uid, pid) = (run.name.clone(), run.uid, run.leader);
         self.known
             .insert(owner, Known { name, uid, pid, profile: run.profile.clone(), keep: run.keep, runs });
-        self.new.push(owner);
         Ok(id)
     }
 
@@ -193,9 +187,10 @@ impl Owners {
         // A thread of this number has ended, whether or not that was told.
         self.threads.remove(&thread);
         self.threads.extend(run.map(|run| (thread, run)));
-        if self.threads.len() > THREADS_MAX {
-            // Their ends were lost.
+        if self.threads.len() > self.threads_max {
+            // The ends of some were lost.
             self.threads.retain(|&thread, _| process_of(thread).is_some());
+            self.threads_max = THREADS_MAX.max(2 * self.threads.len());
         }
     }
 
@@ -210,62 +205,35 @@ impl Owners {
         self.threads.get(&thread).is_some_and(Option::is_some)
     }
 
-    /// The owner of a thread, which begins now if it is a process that was not seen before; none
-    /// where it belongs to no run.
-    pub fn of(&mut self, engine: &mut Engine, thread: u32) -> Option<OwnerId> {
-        match self.takes {
-            Takes::Run => Some(SESSION),
-            Takes::Processes => Some(self.process(engine, thread)),
-            Takes::Runs => {
-                let run = self.run_of(thread)?;
-                self.runs.get(&run).copied()
-            }
+    /// The owner of a thread of which an event tells; none where it belongs to no run.
+    pub fn of(&mut self, thread: u32) -> Option<OwnerId> {
+        if !self.takes_runs {
+            return Some(SESSION);
         }
+        if !self.threads.contains_key(&thread) {
+            // That it was started was lost. It is looked for once.
+            self.threads.insert(thread, self.run_of(thread));
+        }
+        self.find(thread)
     }
 
-    fn run_of(&mut self, thread: u32) -> Option<RunId> {
+    /// The owner of a thread that a speaker names, or is.
+    pub fn find(&self, thread: u32) -> Option<OwnerId> {
+        if !self.takes_runs {
+            return Some(SESSION);
+        }
+        self.owner(self.run_of(thread)?)
+    }
+
+    fn run_of(&self, thread: u32) -> Option<RunId> {
         if let Some(&run) = self.threads.get(&thread) {
             return run;
         }
-        // That it was started was lost.
         let process = process_of(thread).unwrap_or(thread);
         let known = lineage(process).into_iter().find_map(|member| self.threads.get(&member.pid).copied());
         let siblings =
             || threads_of(process).into_iter().find_map(|thread| self.threads.get(&thread).copied());
-        let run = known.or_else(siblings).flatten();
-        self.threads.insert(thread, run);
-        run
-    }
-
-    /// The process of a thread as an owner: it has the profile of the session, and the standing of
-    /// the process that it comes from (L7).
-    fn process(&mut self, engine: &mut Engine, thread: u32) -> OwnerId {
-        if let Some(&owner) = self.processes.get(&thread) {
-            return owner;
-        }
-        let pid = process_of(thread).unwrap_or(thread);
-        let owner = OwnerId(u64::from(pid));
-        if self.processes.len() >= THREADS_MAX {
-            self.processes.clear();
-        }
-        self.processes.insert(thread, owner);
-        if self.known.contains_key(&owner) {
-            return owner;
-        }
-        let parents = lineage(pid).into_iter().skip(1).map(|member| OwnerId(member.pid.into()));
-        if let Some(parent) = parents.into_iter().find(|parent| self.known.contains_key(parent)) {
-            engine.tell(|steward| steward.born(owner, parent));
-        }
-        let session = &self.known[&SESSION];
-        let (name, profile) = (format!("process({pid})"), session.profile.clone());
-        if let Some(profile) = &profile {
-            // A bound reached only means that the owner is served without its profile.
-            let _ = engine.tell(|steward| profile.begin(steward, owner));
-        }
-        let known = Known { name, uid: session.uid, pid: Some(pid), profile, keep: false, runs: 1 };
-        self.known.insert(owner, known);
-        self.new.push(owner);
-        owner
+        known.or_else(siblings).flatten()
     }
 
     // Files.
@@ -276,11 +244,6 @@ impl Owners {
         for &owner in self.known.keys() {
             self.apply_profile(engine, owner, file, path);
         }
-    }
-
-    /// Owners that began since the last call: rules for files that are known are to be applied.
-    pub fn take_new(&mut self) -> Vec<OwnerId> {
-        std::mem::take(&mut self.new)
     }
 
     /// The same for one owner.

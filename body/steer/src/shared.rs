@@ -14,7 +14,7 @@ use pantler_kernel::process::{self, Member, threads_of};
 use crate::doors::Doors;
 use crate::error::SteerError;
 use crate::lister;
-use crate::options::{SteerOptions, Takes};
+use crate::options::SteerOptions;
 use crate::steering::Steering;
 use crate::thread::at_once;
 use crate::trace::instance::Instance;
@@ -84,7 +84,7 @@ impl Shared {
 
     /// Whether programs are steered in groups of their own.
     pub(crate) fn is_charged_elsewhere(&self) -> bool {
-        self.options.takes == Takes::Runs || !self.attached().is_empty()
+        self.options.takes_runs || !self.attached().is_empty()
     }
 
     /// Has the kernel tell of a process that runs already, and of all that it started and will
@@ -111,7 +111,7 @@ impl Shared {
 
     /// Has the kernel tell of threads, and of those that they start.
     pub(crate) fn list(&self, threads: &[u32]) -> Result<(), SteerError> {
-        if self.options.takes == Takes::Runs {
+        if self.options.takes_runs {
             return lister::list(&self.requests, threads);
         }
         let (run, others) = (&self.run, self.others.as_ref());

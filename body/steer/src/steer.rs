@@ -19,7 +19,7 @@ use crate::doors::Doors;
 use crate::error::SteerError;
 use crate::leftovers::clean_leftovers;
 use crate::lister;
-use crate::options::{SteerOptions, Takes};
+use crate::options::SteerOptions;
 use crate::reader;
 use crate::shared::Shared;
 use crate::steering::Steering;
@@ -86,7 +86,7 @@ impl Steer {
         };
         let Prepared { run, others, steering, wake, feed } = prepared;
         let (requests, requested) = mpsc::channel();
-        let joins = options.takes == Takes::Runs;
+        let joins = options.takes_runs;
         let shared = Arc::new(Shared {
             steering: Mutex::new(steering),
             options,
@@ -293,7 +293,7 @@ impl Prepared {
             Ok(Some(others))
         };
         let run = || {
-            let joins = options.takes == Takes::Runs;
+            let joins = options.takes_runs;
             let follow = if joins { Follow::ListedAndThreads } else { Follow::Listed };
             let run = Instance::create(root, name, &source, options.buffer_kb, follow)?;
             run.list_threads(&[&program[..], &[NOBODY_TID, trial.tid]].concat())?;

@@ -14,7 +14,7 @@ use pantler_steward::{Notice, OwnerId};
 use crate::error::SteerError;
 use crate::hands::Hands;
 use crate::lister::Awaited;
-use crate::options::{SteerOptions, Takes};
+use crate::options::SteerOptions;
 use crate::owners::Owners;
 use crate::trace;
 
@@ -53,7 +53,7 @@ impl Steering {
             // all.
             list_entries: LIST_FILES_MAX as u32,
             // Runs with rules about files may join.
-            finds_files_early: options.takes == Takes::Runs
+            finds_files_early: options.takes_runs
                 || options.profile.as_ref().is_some_and(|profile| !profile.files.is_empty()),
             hits_are_watched: !options.starts_calm(),
             ..Options::new(options.budget_blocks())
@@ -122,20 +122,18 @@ impl Steering {
         if source != SOURCE_RUN && !self.owners.holds(thread) {
             return None;
         }
-        let owner = self.owners.of(&mut self.engine, thread)?;
+        let owner = self.owners.of(thread)?;
         self.last = Some((thread, owner));
-        self.apply_to_new();
         Some(owner)
     }
 
-    /// Owners that began have rules for files that are known.
-    fn apply_to_new(&mut self) {
-        for owner in self.owners.take_new() {
-            let numbers: Vec<u32> = self.engine.files().iter().map(|(number, _)| number).collect();
-            for number in numbers {
-                if let Some(path) = self.hands.files.path(number) {
-                    self.owners.apply_profile(&mut self.engine, owner, number, path);
-                }
+    /// The rules of a run count for files that are known.
+    fn apply_to_known_files(&mut self, run: RunId) {
+        let Some(owner) = self.owners.owner(run) else { return };
+        let numbers: Vec<u32> = self.engine.files().iter().map(|(number, _)| number).collect();
+        for number in numbers {
+            if let Some(path) = self.hands.files.path(number) {
+                self.owners.apply_profile(&mut self.engine, owner, number, path);
             }
         }
     }
@@ -146,9 +144,9 @@ impl Steering {
     /// See [`Owners::begin`].
     pub(crate) fn begin_run(&mut self, run: &RunSpec) -> Result<RunId, ControlError> {
         let begun = self.owners.begin(&mut self.engine, run)?;
-        self.apply_to_new();
         if run.profile.is_some() {
             self.engine.want_hits();
+            self.apply_to_known_files(begun);
         }
         Ok(begun)
     }

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
 use common::{Scratch, in_turn, start_with};
-use pantler_control::{Body, ControlError, Hint, HintAnswer, OwnerSelector, Speaker};
+use pantler_control::{Body, ControlError, Hint, HintAnswer, OwnerSelector, RunSpec, Speaker};
 use pantler_steer::Steer;
 use pantler_steward::{Allocation, PolicyName, Revocation};
 
@@ -18,7 +18,7 @@ const MIB: u64 = 1 << 20;
 /// next one (ReadN of the paper), which MRU drops while it is wanted. The other program rereads in
 /// an order that no lookahead knows: blocks fetched in time are no misses.
 const SCRIPT: &str = r"
-import os, sys
+import os, sys, time
 file = os.open(sys.argv[1], os.O_RDONLY)
 os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
 def read(first, blocks): [os.pread(file, 4096, 4096 * block) for block in range(first, first + blocks)]
@@ -28,6 +28,10 @@ def fork():
     child = os.fork()
     if child: return child
     sys.stdin.close(); [fool(group) for group in range(12)]; os._exit(0)
+def wait():
+    child = os.fork()
+    if child: return child
+    sys.stdin.close(); time.sleep(600)
 for line in sys.stdin: print(eval(line), flush=True)
 ";
 
@@ -40,8 +44,8 @@ impl Program {
     fn start(steer: &Steer, file: &str) -> Program {
         let mut command = Command::new("python3");
         command.args(["-c", SCRIPT, file]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        steer.enter(&mut command).expect("entered");
         let mut child = command.spawn().expect("started");
+        join(steer, child.id());
         let answers = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         Program { child, answers }
     }
@@ -59,15 +63,21 @@ impl Drop for Program {
     }
 }
 
-/// A run in which every process is an owner: one that is alone never loses control. LRU-SP would
-/// protect the others.
-fn run() -> Steer {
+/// A session in which every program is an owner: one that is alone never loses control. LRU-SP
+/// would protect the others.
+fn session() -> Steer {
     start_with(4 * MIB, |options| {
-        options.uid = 1000;
         options.allocation = Allocation::LruS;
         options.revocation = Revocation { needed: 0, share_percent: 10 };
-        options.takes = pantler_steer::Takes::Processes;
+        options.takes_runs = true;
     })
+}
+
+/// Makes a process a run of user 1000.
+fn join(steer: &Steer, leader: u32) {
+    let name = format!("run-{leader}");
+    let run = RunSpec { name, keep: false, leader, uid: 1000, profile: None, is_steered: false };
+    steer.body().begin_run(&speaker(0, 1), &run).expect("taken").expect("a session that takes runs");
 }
 
 /// Starts a program that chooses MRU.
@@ -106,7 +116,7 @@ fn a_foolish_program_loses_control_until_somebody_else_grants_it() {
     in_turn(|| {
         let scratch = Scratch::new("foolish");
         let file = scratch.file("data", 16 * MIB);
-        let steer = run();
+        let steer = session();
         let body: Arc<dyn Body> = steer.body();
         let mut harmed = Program::start(&steer, &file);
         let mut program = start_foolish(&steer, &*body, &file);
@@ -138,11 +148,11 @@ fn a_foolish_program_loses_control_until_somebody_else_grants_it() {
 }
 
 #[test]
-fn with_an_owner_per_process_a_child_is_born_revoked() {
+fn a_child_and_a_run_within_the_run_are_born_revoked() {
     in_turn(|| {
         let scratch = Scratch::new("born");
         let file = scratch.file("data", 16 * MIB);
-        let steer = run();
+        let steer = session();
         let body = steer.body();
         let mut harmed = Program::start(&steer, &file);
         let mut program = start_foolish(&steer, &*body, &file);
@@ -154,6 +164,16 @@ fn with_an_owner_per_process_a_child_is_born_revoked() {
         steer.wait_until_calm();
         let stat = body.stat(&speaker(0, 1)).expect("counters");
         assert_eq!(stat.totals.overrules, before, "fork does not reset a revocation: {stat:?}");
+        let nested: u32 = program.say("wait()").parse().expect("a process");
+        join(&steer, nested);
+        let inner = format!("run-{nested}");
+        let stat = body.stat(&speaker(0, 1)).expect("counters");
+        assert!(stat.owners.iter().any(|owner| owner.owner == inner && owner.revoked), "{stat:?}");
+        rustix::process::kill_process(
+            rustix::process::Pid::from_raw(nested as i32).expect("a process"),
+            rustix::process::Signal::KILL,
+        )
+        .expect("killed");
         // A program started by the run itself is judged for itself.
         let mut other = start_foolish(&steer, &*body, &file);
         fool_until_revoked(&mut other, &mut harmed, &*body, stat.revocations.len());

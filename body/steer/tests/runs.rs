@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::{Scratch, cached_blocks, in_turn, policy, start_with};
 use pantler_control::{Counters, Hint, OwnerSelector, PolicyName, Profile, RunId, RunSpec, Speaker};
-use pantler_steer::{Steer, Takes};
+use pantler_steer::Steer;
 
 const MIB: u64 = 1 << 20;
 
@@ -66,7 +66,7 @@ fn speaker(uid: u32) -> Speaker {
 }
 
 fn session(budget: u64) -> Steer {
-    start_with(budget, |options| options.takes = Takes::Runs)
+    start_with(budget, |options| options.takes_runs = true)
 }
 
 /// What was counted for an owner, once all events have been taken.
