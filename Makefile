@@ -1,5 +1,5 @@
 # Everything here forwards to `cargo xtask`, which says what it does and installs what is missing.
-.PHONY: all demo test test-python bench bench-sim kernels fuzz ci install dust-full
+.PHONY: all demo test test-python bench bench-sim kernels machine fuzz ci install dust-full
 .DEFAULT_GOAL := all
 PREFIX ?= /usr/local
 
@@ -24,6 +24,10 @@ bench:
 # KERNELS names some: 6.1, 6.12, newest.
 kernels:
 	cargo xtask kernels $(KERNELS)
+
+# The first paper's experiments, with real programs; needs root.
+machine:
+	cargo xtask machine
 
 # FUZZ_SECONDS for each target.
 FUZZ_SECONDS ?= 60

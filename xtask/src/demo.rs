@@ -16,11 +16,11 @@ use std::time::Instant;
 use crate::packages;
 use crate::shell::{self, say};
 
-mod groups;
+pub mod groups;
 pub mod inside;
 mod report;
 mod runs;
-mod source;
+pub mod source;
 mod trace;
 
 use report::{Report, Row};
@@ -30,7 +30,7 @@ use runs::{Disk, Kind, Scene, WrongAnswers};
 /// docs/decisions/0123-the-demo-builds-what-it-runs.md.
 const BUILD: &str = "cargo build --profile demo --package pantler-cli --package xtask --no-default-features";
 /// Tree, database, and what the last run of each kind left.
-const FOLDER: &str = "target/demo/runs";
+pub const FOLDER: &str = "target/demo/runs";
 /// The table for programs.
 const JSON: &str = "target/demo.json";
 /// Each kind of run is repeated so often per disk; the table shows medians.
@@ -43,7 +43,7 @@ const BUDGET: (u64, u64) = (2, 3);
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    fn catch() -> Result<Interrupt> {
+    pub fn catch() -> Result<Interrupt> {
         let interrupt = Interrupt::default();
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP]
         {

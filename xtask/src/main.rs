@@ -9,6 +9,7 @@ mod demo;
 mod fuzz;
 mod install;
 mod kernels;
+mod machine;
 mod median;
 mod node;
 mod packages;
@@ -27,6 +28,7 @@ usage: cargo xtask <command>
   ci               the same, with every missing kernel feature a failure
   bench            the benchmarks of the workspace
   kernels [NAME ...] the command on kernels of distributions (6.1, 6.12, newest) under QEMU; needs root and Debian's mirror
+  machine          the first paper's experiments with real programs on the page cache (--repeats N, --only TABLE); needs root
   bench-stores     mounts of a server of S3 under load, beside that server alone; builds s3s-fs, which takes minutes
   fuzz [SECONDS]   each fuzz target so long, default 60; needs a nightly compiler
   bench-sim        the simulator beside libCacheSim (--requests N, --pairs N, --trace NAME, --only POLICY,
@@ -35,6 +37,9 @@ usage: cargo xtask <command>
   test-python      build the Python package and test it; needs a package index for Python
   install          build and copy the command (--prefix DIR, default /usr/local)
 ";
+
+/// Run where the program they start, or are, shall run.
+const HELPERS: [&str; 4] = ["demo-enter", "demo-clock", "machine-daemon", "machine-read"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -49,8 +54,7 @@ fn main() -> ExitCode {
 
 fn dispatch(arguments: &[String]) -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    // The demo's helpers run where the program they start shall run.
-    if !words.first().is_some_and(|word| word.starts_with("demo-") && *word != "demo-as-root") {
+    if !words.first().is_some_and(|word| HELPERS.contains(word)) {
         std::env::set_current_dir(shell::workspace_root()?)?;
     }
     match words.as_slice() {
@@ -65,6 +69,9 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["bench-sim", rest @ ..] => bench_sim::bench(rest),
         ["test-python"] => python::test(),
         ["bench"] => checks::bench(),
+        ["machine", rest @ ..] => machine::machine(rest),
+        ["machine-daemon", rest @ ..] => machine::daemon(rest),
+        ["machine-read", rest @ ..] => machine::read(rest),
         ["bench-stores"] => stores::bench(),
         ["kernels", names @ ..] => kernels::kernels(names),
         ["fuzz"] => fuzz::fuzz("60"),

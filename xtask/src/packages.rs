@@ -30,6 +30,9 @@ pub const TEST: &[&str] = &[
     "xfsprogs",
 ];
 
+/// What the experiments of `make machine` need.
+pub const MACHINE: &[&str] = &["cscope", "glimpse", "linux-source-6.1", "time", "xz-utils"];
+
 /// What the demo needs.
 pub const DEMO: &[&str] = &["cscope", "fuse3", "linux-source-6.1", "xz-utils"];
 
