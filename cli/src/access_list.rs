@@ -56,7 +56,7 @@ pub fn tell(
 
 /// A body that is told what will be read.
 struct Listener<'a> {
-    body: Told<'a>,
+    door: Door<'a>,
     name: String,
     /// Files on the list.
     count: usize,
@@ -64,9 +64,9 @@ struct Listener<'a> {
     is_done: bool,
 }
 
-enum Told<'a> {
-    Mount(Client),
-    Run(&'a dyn Body, Speaker),
+enum Door<'a> {
+    Socket(Client),
+    Own(&'a dyn Body, Speaker),
 }
 
 /// The mounts first.
@@ -75,7 +75,7 @@ fn listeners<'a>(
     steered: Option<&'a dyn Body>,
     identity: &Identity,
 ) -> Vec<Listener<'a>> {
-    let listener = |body, name| Listener { body, name, count: 0, is_done: false };
+    let listener = |door, name| Listener { door, name, count: 0, is_done: false };
     let mut found = Vec::new();
     for mount in mounts {
         let mut bodies = mount.bodies().unwrap_or_default();
@@ -83,7 +83,7 @@ fn listeners<'a>(
         for body in bodies {
             // A conversation of its own for each.
             match Client::connect(mount.path()) {
-                Ok(client) => found.push(listener(Told::Mount(client), body.name)),
+                Ok(client) => found.push(listener(Door::Socket(client), body.name)),
                 Err(error) => tracing::info!(%error, on = body.name, "nothing is told"),
             }
         }
@@ -93,7 +93,7 @@ fn listeners<'a>(
         None => (rustix::process::getegid().as_raw(), Vec::new()),
     };
     let speaker = Speaker { uid: identity.uid, gid, groups, pid: std::process::id() };
-    found.extend(steered.map(|body| listener(Told::Run(body, speaker), body.describe().name)));
+    found.extend(steered.map(|body| listener(Door::Own(body, speaker), body.describe().name)));
     found
 }
 
@@ -104,12 +104,12 @@ impl Listener<'_> {
             return false;
         }
         let hint = Hint::ListFile { path: path.to_path_buf(), ranges: Vec::new(), append: self.count > 0 };
-        let said = match &mut self.body {
-            Told::Mount(client) => {
+        let said = match &mut self.door {
+            Door::Socket(client) => {
                 let owner = OwnerSelector::Caller;
                 client.ask(&Request::Hint { on: self.name.clone(), owner, hint }, Some(file.as_fd()))
             }
-            Told::Run(body, speaker) => {
+            Door::Own(body, speaker) => {
                 body.hint(speaker, &OwnerSelector::UserDefault, &hint, Some(file.as_fd())).map(Answer::Hint)
             }
         };

@@ -52,6 +52,9 @@ pub struct Attach {
 
 /// Steers until the programs end, or a signal comes.
 pub fn attach(arguments: &Attach) -> Result<()> {
+    if arguments.memory.is_none() {
+        run::check_report(&arguments.words)?;
+    }
     let mut programs = Programs::of(arguments)?;
     if let Some(told) = arguments.memory.and_then(summary::of_too_much) {
         tracing::warn!("{told}");
@@ -75,7 +78,6 @@ pub fn attach(arguments: &Attach) -> Result<()> {
 
 /// The programs join a daemon that steers.
 fn join(arguments: &Attach, programs: &mut Programs, spec: &RunSpec, stopped: &AtomicBool) -> Result<()> {
-    run::check_report(&arguments.words)?;
     let absent = || {
         ControlError::invalid(
             "--memory: expected a size, or a daemon that steers (pantler daemon --memory SIZE)",

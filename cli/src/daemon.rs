@@ -6,7 +6,7 @@ use clap::Args;
 use pantler_control::server::{Host, Launcher, Server};
 use pantler_control::{Body, ControlError, Size, Speaker, runtime};
 use pantler_mount::Mounted;
-use pantler_steer::{Steer, SteerOptions};
+use pantler_steer::{HitWatch, Steer, SteerOptions};
 use pantler_steward::Allocation;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,6 +48,8 @@ impl Daemon {
         let mut options = SteerOptions::new(PAGE_CACHE, memory.bytes());
         options.uid = rustix::process::geteuid().as_raw();
         options.takes_runs = true;
+        // Counters of each program are complete.
+        options.watch_hits = HitWatch::Always;
         options.allocation = self.allocation;
         options.log = DECISIONS_KEPT;
         Ok(Some(Steer::start(options).map_err(control_error)?))
@@ -97,11 +99,14 @@ pub fn daemon(arguments: &Daemon) -> Result<()> {
     let host = Arc::new(Host::with_launcher(Box::new(Mounts { mounted: mounted.clone() })));
     let server = Server::bind(&folder.join(runtime::DAEMON_SOCKET), host.clone())?;
     // After the socket: of two daemons one steers.
-    let steer = arguments.steer()?;
+    let mut steer = arguments.steer()?;
     steer.iter().try_for_each(|steer| host.add(steer.body()))?;
     tell!("listening at {}", server.path().display());
     while !ending.load(Ordering::SeqCst) {
         std::thread::sleep(LOOK);
+        if let Some(stopped) = steer.take_if(|steer| steer.is_stopped()) {
+            stopped.stop().map_err(control_error)?;
+        }
         let mut all = mounted.lock().unwrap_or_else(PoisonError::into_inner);
         for gone in all.extract_if(.., |hosted: &mut Hosted| !hosted.mounted.is_served()) {
             // Its name may belong to the next mount there.

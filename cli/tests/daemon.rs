@@ -166,19 +166,26 @@ fn whatever_is_killed_leaves_nothing_behind() {
     // The program goes on, unsteered, and the next daemon removes what the killed one left.
     orphan.pass();
     let tracefs = pantler_steer::trace::instance::mounted_tracefs().unwrap();
-    let left = || {
+    let left = |pid: u32| {
         let instances = fs::read_dir(tracefs.join("instances")).unwrap().flatten();
         let of_killed = format!("pantler-{pid}-");
         instances.filter(|entry| entry.file_name().to_string_lossy().starts_with(&of_killed)).count()
     };
-    assert!(left() > 0, "it was killed");
-    let _next = start(&place, "8M");
-    assert_eq!(left(), 0);
+    assert!(left(pid) > 0, "it was killed");
+    let next = start(&place, "8M");
+    assert_eq!(left(pid), 0);
     orphan.pass();
     assert!(!orphan.end().contains("panicked"));
     let mut joined = run("joined");
     joined.pass();
     assert!(has_owner(&place, "joined"));
+    // One that is told to end leaves nothing, whatever goes on.
+    let pid = next.0.id();
+    assert!(left(pid) > 0);
+    drop(next);
+    assert_eq!(left(pid), 0);
+    joined.pass();
+    joined.end();
 }
 
 #[test]
@@ -243,11 +250,15 @@ fn an_ordinary_user_joins_with_own_programs_alone() {
         assert_eq!((status, said.lines().count()), (Some(3), 1), "{said}");
     }
 
-    quote_rights("It takes hints for a run from its user and root alone; paths and `explain` are root's.");
+    quote_rights(
+        "It takes hints for a run from its user and root alone; `grant`, `explain` and paths are root's.",
+    );
     let hint =
         |owner: &str| as_user(&["hint", "set-policy", "0", "mru", "--on", "page-cache", "--owner", owner]);
     assert_eq!(hint("user-s").0, Some(0), "{}", hint("user-s").1);
     assert_eq!(hint("root-s").0, Some(1), "{}", hint("root-s").1);
+    let grant = as_user(&["hint", "grant", "user-s", "--on", "page-cache"]);
+    assert_eq!(grant.0, Some(3), "{}", grant.1);
     assert_eq!(as_user(&["explain", data, "--on", "page-cache"]).0, Some(3));
     place.ok(&["explain", data, "--on", "page-cache"]);
     let (status, said) = as_user(&["stat", "page-cache", "--json"]);

@@ -3,7 +3,7 @@
 //! A session for one run is one owner, and all hints of its user that name no owner mean this one.
 //! Where runs join, each is an owner, and hints name it or come from a process of it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -58,65 +58,61 @@ impl SteerBody {
             && (self.0.group.program_files().first().is_some_and(listed) || is_attached())
     }
 
-    /// The owner that a hint is about.
-    fn owner(&self, speaker: &Speaker, selector: &OwnerSelector) -> Result<OwnerId, ControlError> {
+    /// The owners that a hint is about, at least one: without a name, where runs join, those of the
+    /// speaker's user.
+    fn owners(&self, speaker: &Speaker, selector: &OwnerSelector) -> Result<Vec<OwnerId>, ControlError> {
         let steering = self.0.steering();
         let owners = &steering.owners;
         if owners.session().is_some() {
             speaker.check_speaks_for(self.0.options.uid)?;
         }
-        let found = match selector {
-            OwnerSelector::UserDefault => owners.session(),
+        let is_of = |owner: &OwnerId, uid| owners.uid(*owner) == Some(uid);
+        let found: Vec<OwnerId> = match selector {
+            OwnerSelector::UserDefault => match owners.session() {
+                Some(session) => vec![session],
+                None => owners.all().filter(|owner| is_of(owner, speaker.uid)).collect(),
+            },
             OwnerSelector::Name(name) => {
-                let mut named = owners
-                    .named(name)
-                    .filter(|&owner| owners.uid(owner).is_some_and(|uid| speaker.speaks_for(uid)));
-                let found = named.next();
-                if named.next().is_some() {
+                let speaks_for =
+                    |owner: &OwnerId| owners.uid(*owner).is_some_and(|uid| speaker.speaks_for(uid));
+                let named: Vec<OwnerId> = owners.named(name).filter(speaks_for).collect();
+                if named.len() > 1 {
                     let text =
                         format!("owner {name:?}: several users have one, expected a process of it instead");
                     return Err(ControlError::invalid(text));
                 }
-                found
+                named
             }
             OwnerSelector::Caller | OwnerSelector::Pid(_) => {
                 let pid = if let OwnerSelector::Pid(pid) = selector { *pid } else { speaker.pid };
-                let found =
-                    if owners.session().is_none() || self.holds(pid) { owners.find(pid) } else { None };
+                let is_here = owners.session().is_none() || self.holds(pid);
+                let found = owners.find(pid).filter(|_| is_here);
                 let found =
                     found.ok_or_else(|| ControlError::not_found(format!("process {pid} in a run here")))?;
                 speaker.check_speaks_for(owners.uid(found).unwrap_or(self.0.options.uid))?;
-                Some(found)
+                vec![found]
             }
         };
-        found.ok_or_else(|| ControlError::not_found(selector.to_string()))
+        if found.is_empty() { Err(ControlError::not_found(selector.to_string())) } else { Ok(found) }
     }
 
     /// Whether a speaker may grant control to an owner: not if it belongs to that owner itself.
-    fn check_may_grant(&self, speaker: &Speaker, selector: &OwnerSelector) -> Result<(), ControlError> {
+    fn check_may_grant(&self, speaker: &Speaker, owner: OwnerId) -> Result<(), ControlError> {
         if !self.0.options.takes_runs {
             // All processes in the control group of the run, children and orphans alike.
             return speaker.check_may_grant(self.0.options.uid, || self.holds(speaker.pid));
         }
-        let owner = self.owner(speaker, selector)?;
-        let steering = self.0.steering();
-        let owners = &steering.owners;
-        let uid = owners.uid(owner).unwrap_or(self.0.options.uid);
-        speaker.check_may_grant(uid, || owners.find(speaker.pid) == Some(owner))
+        // The programs that it harmed are those of other users.
+        let owners = &self.0.steering().owners;
+        speaker.check_may_grant(self.0.options.uid, || owners.find(speaker.pid) == Some(owner))
     }
 
     /// A run begins: its threads are steered from now on.
     fn begin(&self, speaker: &Speaker, run: &RunSpec) -> Result<RunId, ControlError> {
         speaker.check_speaks_for(run.uid)?;
-        check_rules(speaker, run.leader)?;
+        speaker.check_speaks_for(user_of(run.leader).ok_or_else(|| gone(run.leader))?)?;
         let threads = threads_of(run.leader);
-        let begun = {
-            let mut steering = self.0.steering();
-            let begun = steering.begin_run(run)?;
-            steering.owners.add(begun, &threads);
-            begun
-        };
-        watch::watch_hits(&self.0);
+        let begun = self.0.steering().begin_run(run, &threads)?;
         self.0.list(&threads).map_err(|error| {
             self.end_run(begun);
             ControlError::failed(error.to_string())
@@ -165,8 +161,8 @@ impl SteerBody {
         let Steering { engine, owners, .. } = steering;
         let mut stats = OwnerStat::all(engine.steward(), |id| owners.tell_of(id?));
         // Those that read nothing yet, or only what is not charged to them.
-        let is_silent = |owner: &OwnerId| engine.steward().owners().all(|stat| stat.id != Some(*owner));
-        let silent = owners.all().filter(|_| self.0.options.takes_runs).filter(is_silent);
+        let seen: HashSet<_> = engine.steward().owners().filter_map(|stat| stat.id).collect();
+        let silent = owners.all().filter(|owner| self.0.options.takes_runs && !seen.contains(owner));
         stats.extend(silent.filter_map(|owner| owners.tell_of(owner)).map(OwnerStat::from));
         for OwnerStat { counters, .. } in &mut stats {
             if !self.0.options.takes_runs {
@@ -208,50 +204,24 @@ impl Body for SteerBody {
         file: Option<BorrowedFd<'_>>,
     ) -> Result<HintAnswer, ControlError> {
         hint.check()?;
+        let owners = self.owners(speaker, selector)?;
         if *hint == Hint::Grant {
-            self.check_may_grant(speaker, selector)?;
+            owners.iter().try_for_each(|&owner| self.check_may_grant(speaker, owner))?;
         }
-        let owner = self.owner(speaker, selector)?;
         self.0.steering().engine.want_hits();
         if let Hint::ListFile { .. } = hint {
             // Now: if the beginning of a list is read unseen, it is followed late or not at all.
             watch::watch_hits(&self.0);
         }
         let mut steering = self.0.steering();
-        let steering = &mut *steering;
-        let answer = match *hint {
-            Hint::Grant => {
-                if !steering.engine.tell(|steward| steward.grant(owner)) {
-                    return Err(ControlError::failed(format!("{selector} has not lost control")));
-                }
-                steering.revocations.grant(owner);
-                HintAnswer::Done
-            }
-            Hint::ListFile { ref path, ref ranges, append } => {
-                let file = file.ok_or_else(|| ControlError::not_found(format!("file {}", path.display())))?;
-                let now_ns = clock::monotonic_ns();
-                HintAnswer::List(steering.list_file(owner, speaker, (path, file), ranges, append, now_ns)?)
-            }
-            Hint::GetList => HintAnswer::List(steering.list_answer(owner)),
-            Hint::EndList => {
-                steering.engine.tell(|steward| steward.end_list(owner));
-                HintAnswer::Done
-            }
-            _ => {
-                let file = match hint.path() {
-                    Some(path) => hinted_file(steering, path, file)?,
-                    None => FileId(0),
-                };
-                let done = steering.engine.tell(|steward| hint.carry_out(steward, owner, file));
-                let answer = done.ok_or_else(|| ControlError::unsupported("this hint"))??;
-                if let (Hint::SetPriority { .. }, Some(number)) = (hint, steering.engine.number(file)) {
-                    steering.engine.keep_hinted(number);
-                }
-                answer
-            }
-        };
+        let mut done = Err(ControlError::not_found(selector.to_string()));
+        for owner in owners {
+            // An owner over a bound of its own keeps what it has; the others follow.
+            let answer = steering.hint(owner, speaker, hint, file);
+            done = if done.is_ok() && answer.is_err() { done } else { answer };
+        }
         steering.obey(clock::monotonic_ns());
-        Ok(answer)
+        done
     }
 
     fn stat(&self, speaker: &Speaker) -> Result<BodyStat, ControlError> {
@@ -300,21 +270,24 @@ impl Body for SteerBody {
     }
 
     fn begin_run(&self, speaker: &Speaker, run: &RunSpec) -> Result<Option<RunId>, ControlError> {
-        if run.is_steered || !self.0.options.takes_runs {
+        if !self.0.options.takes_runs {
+            return Ok(None);
+        }
+        if run.is_steered {
+            // Of a run within a run.
+            speaker.check_speaks_for(user_of(run.leader).ok_or_else(|| gone(run.leader))?)?;
+            self.0.steering().owners.leave(&threads_of(run.leader));
             return Ok(None);
         }
         self.begin(speaker, run).map(Some)
     }
 
-    fn take_in(&self, speaker: &Speaker, run: RunId, pids: &[u32]) -> Result<usize, ControlError> {
-        let mut count = 0;
-        for &pid in pids {
-            check_rules(speaker, pid)?;
-            let add = |threads: &[u32]| self.0.steering().owners.add(run, threads);
-            let family = self.0.list_family(pid, add);
-            count += family.map_err(|error| ControlError::failed(error.to_string()))?.len();
-        }
-        Ok(count)
+    fn take_in(&self, speaker: &Speaker, run: RunId, pid: u32) -> Result<usize, ControlError> {
+        let Some(user) = user_of(pid) else { return Ok(0) };
+        speaker.check_speaks_for(user)?;
+        let add = |threads: &[u32]| self.0.steering().owners.take_in(run, threads);
+        let family = self.0.list_family(pid, add).map_err(|error| ControlError::failed(error.to_string()))?;
+        Ok(family.len())
     }
 
     fn end_run(&self, run: RunId) {
@@ -332,10 +305,52 @@ impl Body for SteerBody {
     }
 }
 
-/// Whether a speaker may declare a process to be part of a run: its user may, and root.
-fn check_rules(speaker: &Speaker, pid: u32) -> Result<(), ControlError> {
-    let user = user_of(pid).ok_or_else(|| ControlError::not_found(format!("process {pid}")))?;
-    speaker.check_speaks_for(user)
+impl Steering {
+    /// Carries out a hint for one owner.
+    fn hint(
+        &mut self,
+        owner: OwnerId,
+        speaker: &Speaker,
+        hint: &Hint,
+        file: Option<BorrowedFd<'_>>,
+    ) -> Result<HintAnswer, ControlError> {
+        match *hint {
+            Hint::Grant => {
+                if !self.engine.tell(|steward| steward.grant(owner)) {
+                    let name = self.owners.name(owner);
+                    return Err(ControlError::failed(format!("owner {name:?} has not lost control")));
+                }
+                self.revocations.grant(owner);
+                Ok(HintAnswer::Done)
+            }
+            Hint::ListFile { ref path, ref ranges, append } => {
+                let file = file.ok_or_else(|| ControlError::not_found(format!("file {}", path.display())))?;
+                let now_ns = clock::monotonic_ns();
+                self.list_file(owner, speaker, (path, file), ranges, append, now_ns).map(HintAnswer::List)
+            }
+            Hint::GetList => Ok(HintAnswer::List(self.list_answer(owner))),
+            Hint::EndList => {
+                self.engine.tell(|steward| steward.end_list(owner));
+                Ok(HintAnswer::Done)
+            }
+            _ => {
+                let file = match hint.path() {
+                    Some(path) => hinted_file(self, path, file)?,
+                    None => FileId(0),
+                };
+                let done = self.engine.tell(|steward| hint.carry_out(steward, owner, file));
+                let answer = done.ok_or_else(|| ControlError::unsupported("this hint"))??;
+                if let (Hint::SetPriority { .. }, Some(number)) = (hint, self.engine.number(file)) {
+                    self.engine.keep_hinted(number);
+                }
+                Ok(answer)
+            }
+        }
+    }
+}
+
+fn gone(pid: u32) -> ControlError {
+    ControlError::not_found(format!("process {pid}"))
 }
 
 /// The steward's name for a file that a hint is about.
@@ -347,8 +362,8 @@ fn hinted_file(
     let file = file.ok_or_else(|| ControlError::not_found(format!("file {}", path.display())))?;
     let key = steering.hands.files.key_of_opened(file);
     let files = steering.engine.files();
-    let is_known = key.is_some_and(|key| files.find(key).is_some());
-    if !is_known && files.iter().filter(|(_, file)| file.is_hinted).count() >= HINTED_FILES_MAX {
+    let is_hinted = key.and_then(|key| files.find(key)).is_some_and(|known| files[known].is_hinted);
+    if !is_hinted && files.iter().filter(|(_, file)| file.is_hinted).count() >= HINTED_FILES_MAX {
         return Err(ControlError::Bound { bound: format!("{HINTED_FILES_MAX} files with a priority") });
     }
     lists::look_at_regular(path, file)?;

@@ -73,9 +73,9 @@ impl Hands {
         if taken.count() > 0 { Answer::Done } else { Answer::Failed }
     }
 
-    /// Gives readahead back to the kernel wherever the file is still open.
-    pub(crate) fn restore(&mut self) {
-        self.taken_over.restore();
+    /// Gives readahead back to the kernel wherever one of these processes has the file open still.
+    pub(crate) fn restore(&mut self, processes: impl Fn(u32) -> bool) {
+        self.taken_over.restore(processes);
     }
 }
 

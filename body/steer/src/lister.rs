@@ -13,18 +13,22 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use pantler_kernel::clock;
 
 use crate::error::SteerError;
 use crate::shared::Shared;
-use crate::thread::{Waiting, panicked};
+use crate::thread::Waiting;
 
 /// Between two threads that the canary starts: the kernel looks at the list again when a processor
 /// goes on to another thread.
-const SONG: Duration = Duration::from_micros(200);
-/// After this time without a request the other instance is told of new threads. Until then it tells
-/// of them as well, which costs them time.
+const PAUSE: Duration = Duration::from_micros(200);
+/// After this time without a request both lists are completed. Until then the instance of other
+/// programs tells of threads that joined as well, which costs them time.
 const QUIET: Duration = Duration::from_millis(100);
+/// The same where requests never cease.
+const BUSY: Duration = Duration::from_secs(1);
 
 /// Threads to be listed; none to end.
 pub(crate) type Request = Option<(Vec<u32>, Listed)>;
@@ -32,7 +36,7 @@ pub(crate) type Request = Option<(Vec<u32>, Listed)>;
 /// Told when they are listed.
 pub(crate) type Listed = mpsc::Sender<Result<(), SteerError>>;
 
-/// Whoever waits for a list, and the canary on it.
+/// Callers that wait for a list, and the canary on it.
 #[derive(Debug, Default)]
 pub(crate) struct Awaited {
     canary: Option<u32>,
@@ -49,7 +53,7 @@ impl Awaited {
 
     fn end(&mut self, result: impl Fn() -> Result<(), SteerError>) {
         self.canary = None;
-        // Whoever has given up hears nothing.
+        // One that has given up hears nothing.
         self.listed.drain(..).for_each(|listed| drop(listed.send(result())));
     }
 }
@@ -58,25 +62,27 @@ impl Awaited {
 pub(crate) fn list(requests: &mpsc::Sender<Request>, threads: &[u32]) -> Result<(), SteerError> {
     let (listed, told) = mpsc::channel();
     let sent = requests.send(Some((threads.to_vec(), listed)));
-    sent.map_err(|_| panicked())?;
-    told.recv().map_err(|_| panicked())?
+    let ended = || SteerError::Options("steering has ended".to_owned());
+    sent.map_err(|_| ended())?;
+    told.recv().map_err(|_| ended())?
 }
 
 /// Serves requests until it is told to end.
 pub(crate) fn run(shared: &Shared, requests: &mpsc::Receiver<Request>) {
-    let mut seen_twice = Vec::new();
+    let mut completed = Instant::now();
     loop {
-        let first = match requests.recv_timeout(QUIET) {
-            Err(mpsc::RecvTimeoutError::Timeout) => {
-                tell_others(shared, &mut seen_twice);
-                continue;
-            }
-            first => first,
+        let first = requests.recv_timeout(QUIET);
+        if matches!(first, Err(mpsc::RecvTimeoutError::Timeout)) || completed.elapsed() > BUSY {
+            list_rest(shared);
+            completed = Instant::now();
+        }
+        let (mut threads, told) = match first {
+            Ok(Some(request)) => request,
+            Err(mpsc::RecvTimeoutError::Timeout) => continue,
+            Ok(None) | Err(mpsc::RecvTimeoutError::Disconnected) => return,
         };
-        let Ok(Some(first)) = first else { return };
         // All that wait by now are listed at once.
-        let mut threads = first.0;
-        let mut listed = vec![first.1];
+        let mut listed = vec![told];
         let mut ends = false;
         for request in requests.try_iter() {
             match request {
@@ -88,7 +94,6 @@ pub(crate) fn run(shared: &Shared, requests: &mpsc::Receiver<Request>) {
             }
         }
         list_at_once(shared, &threads, listed);
-        seen_twice.append(&mut threads);
         if ends {
             return;
         }
@@ -99,35 +104,50 @@ fn list_at_once(shared: &Shared, threads: &[u32], listed: Vec<Listed>) {
     let is_over = Arc::new(AtomicBool::new(false));
     let until = Arc::clone(&is_over);
     // Without a canary the wait is longer.
-    let canary = Waiting::start("steer-canary", move |()| sing(&until)).ok();
+    let canary = Waiting::start("steer-canary", move |()| start_threads(&until)).ok();
     let tid = canary.as_ref().map(|canary| canary.tid);
-    shared.steering().awaited = Awaited { canary: tid, listed };
-    let singing = canary.map(|canary| canary.begin(()));
+    {
+        let mut steering = shared.steering();
+        steering.awaited = Awaited { canary: tid, listed };
+        steering.owners.lists_changed_ns = u64::MAX;
+    }
+    let starting = canary.map(|canary| canary.begin(()));
     let written = shared.run.list_threads(&[threads, tid.as_slice()].concat());
     is_over.store(true, Ordering::Relaxed);
     // One that waits still waits for this.
     let error = written.err().map(|error| error.to_string());
-    shared.steering().awaited.end(|| error.clone().map_or(Ok(()), |text| Err(SteerError::Options(text))));
-    if let Some(singing) = singing {
-        let _ = singing.join();
+    let mut steering = shared.steering();
+    steering.owners.lists_changed_ns = clock::monotonic_ns();
+    steering.awaited.end(|| error.clone().map_or(Ok(()), |text| Err(SteerError::Options(text))));
+    drop(steering);
+    if let Some(starting) = starting {
+        let _ = starting.join();
     }
 }
 
 /// Starts threads that do nothing.
-fn sing(is_over: &AtomicBool) {
+fn start_threads(is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
         let started = std::thread::Builder::new().stack_size(16 << 10).spawn(|| ());
         let _ = started.map(std::thread::JoinHandle::join);
-        std::thread::sleep(SONG);
+        std::thread::sleep(PAUSE);
     }
 }
 
-/// The instance that watches other programs leaves these threads out from now on.
-fn tell_others(shared: &Shared, threads: &mut Vec<u32>) {
-    if let Some(others) = shared.others.as_ref().filter(|_| !threads.is_empty())
-        && let Err(error) = others.list_threads(threads)
-    {
-        tracing::warn!(%error, "threads that joined are watched twice");
+/// Has both lists hold all threads of runs. The instance of runs may miss one that was started
+/// while its list was written; that of other programs has none that joined since.
+fn list_rest(shared: &Shared) {
+    let threads = shared.steering().owners.unlisted();
+    if threads.is_empty() {
+        return;
     }
-    threads.clear();
+    shared.steering().owners.lists_changed_ns = u64::MAX;
+    let mut instances = [Some(&shared.run), shared.others.as_ref()].into_iter().flatten();
+    let written = instances.try_for_each(|instance| instance.list_threads(&threads));
+    let mut steering = shared.steering();
+    steering.owners.lists_changed_ns = clock::monotonic_ns();
+    match written {
+        Ok(()) => steering.owners.listed(&threads),
+        Err(error) => tracing::warn!(%error, "threads that joined are watched twice"),
+    }
 }

@@ -15,6 +15,9 @@ use rustix::fs::{FileType, OFlags, Stat};
 use crate::steering::Steering;
 use pantler_kernel::pages::BLOCK_BYTES;
 
+/// Access lists of a user other than root.
+const LISTS_PER_USER_MAX: usize = 16;
+
 impl Steering {
     /// `owner` will read a file: all of it, or these ranges of bytes.
     pub(crate) fn list_file(
@@ -26,6 +29,7 @@ impl Steering {
         append: bool,
         now_ns: u64,
     ) -> Result<ListAnswer, ControlError> {
+        self.check_lists(owner)?;
         let meta = look_at_regular(path, file)?;
         if !is_open_to_read(file) && !may_read(speaker, &meta) {
             let reason = format!("file {}: user {} may not read it", path.display(), speaker.uid);
@@ -54,6 +58,20 @@ impl Steering {
         self.obey(now_ns);
         let trimmed = (wanted.len() - chunks.len()) as u64;
         Ok(ListAnswer { trimmed, ..self.list_answer(owner) })
+    }
+
+    /// Where runs of several users join, none of them holds all lists.
+    fn check_lists(&self, owner: OwnerId) -> Result<(), ControlError> {
+        let (owners, steward) = (&self.owners, self.engine.steward());
+        let uid = owners.uid(owner).filter(|&uid| uid != 0);
+        let others = owners.all().filter(|&other| other != owner && owners.uid(other) == uid);
+        let lists = others.filter(|&other| steward.list(other).is_some()).count();
+        if uid.is_some() && lists >= LISTS_PER_USER_MAX {
+            return Err(ControlError::Bound {
+                bound: format!("{LISTS_PER_USER_MAX} access lists of a user"),
+            });
+        }
+        Ok(())
     }
 
     /// The number of the file of a hint, new if need be.

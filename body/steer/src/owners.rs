@@ -4,7 +4,7 @@
 //! leave, a thread belongs to the run of the thread that started it.
 //!
 //! ```text
-//!   begin --> add --started--> more threads --ended--> fewer --> end: they are nobody's
+//!   begin --> add --started--> more threads --ended--> fewer --> end: none
 //! ```
 
 use std::collections::{BTreeMap, HashMap};
@@ -39,6 +39,19 @@ struct Known {
     keep: bool,
     /// Runs that go on as this owner.
     runs: u32,
+    /// How many runs had begun when its last one ended.
+    ended: u64,
+}
+
+/// What is known of a thread.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Thread {
+    /// Its run, while that goes on.
+    run: Option<RunId>,
+    /// Its run has ended, and its owner had lost control (L7).
+    fell: bool,
+    /// The kernel's lists have it, or get it from the thread that started it.
+    is_listed: bool,
 }
 
 /// The owners of a session.
@@ -47,8 +60,10 @@ pub struct Owners {
     takes_runs: bool,
     known: BTreeMap<OwnerId, Known>,
     runs: HashMap<RunId, OwnerId, FixedState>,
-    /// Threads of runs that joined, and of runs that have ended (`None`).
-    threads: HashMap<u32, Option<RunId>, FixedState>,
+    /// Threads of runs that joined, also of those that have ended.
+    threads: HashMap<u32, Thread, FixedState>,
+    /// Until then the kernel's lists were being written: a thread that was started may be on none.
+    pub(crate) lists_changed_ns: u64,
     /// With more of them those that are gone are looked for.
     threads_max: usize,
     begun: u64,
@@ -65,6 +80,7 @@ impl Owners {
             known: BTreeMap::new(),
             runs: HashMap::default(),
             threads: HashMap::default(),
+            lists_changed_ns: 0,
             threads_max: THREADS_MAX,
             begun: 0,
         };
@@ -127,11 +143,16 @@ impl Owners {
         let is_same = |known: &Known| known.name == run.name && known.uid == run.uid;
         let continued = self.known.iter().find(|(_, known)| is_same(known)).map(|(&owner, _)| owner);
         let owner = continued.unwrap_or(OwnerId(self.begun));
-        // What was started in another run begins with the standing of that (L7).
-        let parent = if self.takes_runs { self.find(run.leader) } else { None };
-        if let (None, Some(parent)) = (continued, parent) {
-            engine.tell(|steward| steward.born(owner, parent));
-        }
+        // A run within another has no better standing than that one has, or had at its end (L7).
+        let leader = if self.takes_runs { self.look(run.leader) } else { Thread::default() };
+        let parent = leader.run.and_then(|run| self.owner(run));
+        engine.tell(|steward| match parent {
+            _ if leader.fell || parent.is_some_and(|parent| steward.is_revoked(parent)) => {
+                steward.born_revoked(owner);
+            }
+            Some(parent) if continued.is_none() => steward.born(owner, parent),
+            _ => {}
+        });
         if let Some(profile) = &run.profile
             && let Err(error) = engine.tell(|steward| profile.begin(steward, owner))
         {
@@ -144,28 +165,36 @@ impl Owners {
         self.begun += 1;
         self.runs.insert(id, owner);
         let runs = self.known.remove(&owner).map_or(0, |known| known.runs) + 1;
-        let (name, uid, pid) = (run.name.clone(), run.uid, run.leader);
-        self.known
-            .insert(owner, Known { name, uid, pid, profile: run.profile.clone(), keep: run.keep, runs });
+        let (name, uid, pid, ended) = (run.name.clone(), run.uid, run.leader, 0);
+        let profile = run.profile.clone();
+        self.known.insert(owner, Known { name, uid, pid, profile, keep: run.keep, runs, ended });
         Ok(id)
     }
 
-    /// A run is over: its threads are nobody's. Its owner exits, unless it may be continued or goes
-    /// on in another run.
+    /// A run is over: its threads belong to none. Its owner exits, unless it may be continued or
+    /// goes on in another run.
     pub fn end(&mut self, engine: &mut Engine, run: RunId) {
         let Some(owner) = self.runs.remove(&run) else { return };
-        self.threads.values_mut().filter(|known| **known == Some(run)).for_each(|known| *known = None);
+        let fell = engine.steward().is_revoked(owner);
+        for thread in self.threads.values_mut().filter(|thread| thread.run == Some(run)) {
+            *thread = Thread { run: None, fell, ..*thread };
+        }
         let Some(known) = self.known.get_mut(&owner) else { return };
         known.runs -= 1;
-        let (uid, keep) = (known.uid, known.keep);
-        if known.runs == 0 && !keep {
-            self.forget(engine, owner);
+        if known.runs > 0 {
+            return;
         }
-        let is_kept = |known: &Known| known.uid == uid && known.runs == 0;
-        let kept: Vec<OwnerId> =
-            self.known.iter().filter(|(_, known)| is_kept(known)).map(|(&owner, _)| owner).collect();
-        for &oldest in kept.iter().rev().skip(KEPT_MAX) {
-            self.forget(engine, oldest);
+        known.ended = self.begun;
+        let (uid, keep) = (known.uid, known.keep);
+        if !keep {
+            return self.forget(engine, owner);
+        }
+        engine.tell(|steward| steward.end_list(owner));
+        let kept = self.known.iter().filter(|(_, known)| known.uid == uid && known.runs == 0);
+        let mut kept: Vec<(u64, OwnerId)> = kept.map(|(&owner, known)| (known.ended, owner)).collect();
+        kept.sort_unstable();
+        for &(_, first) in kept.iter().rev().skip(KEPT_MAX) {
+            self.forget(engine, first);
         }
     }
 
@@ -176,17 +205,35 @@ impl Owners {
 
     // Threads.
 
-    /// Threads that run already belong to a run from now on.
+    /// Threads of the process that begins a run belong to it from now on.
     pub fn add(&mut self, run: RunId, threads: &[u32]) {
-        self.threads.extend(threads.iter().map(|&thread| (thread, Some(run))));
+        for &thread in threads {
+            self.threads.entry(thread).or_default().run = Some(run);
+        }
+    }
+
+    /// Threads that run already belong to a run from now on, but for those of another one that goes
+    /// on.
+    pub fn take_in(&mut self, run: RunId, threads: &[u32]) {
+        for &thread in threads {
+            self.threads.entry(thread).or_default().run.get_or_insert(run);
+        }
+    }
+
+    /// Threads belong to no run: a session of their own steers them.
+    pub fn leave(&mut self, threads: &[u32]) {
+        for &thread in threads {
+            self.threads.entry(thread).or_default().run = None;
+        }
     }
 
     /// A thread was started: it belongs to the run of the thread that started it.
-    pub fn started(&mut self, by: u32, thread: u32) {
-        let run = self.threads.get(&by).copied();
+    pub fn started(&mut self, by: u32, thread: u32, time_ns: u64) {
+        let starter = self.threads.get(&by).copied();
         // A thread of this number has ended, whether or not that was told.
         self.threads.remove(&thread);
-        self.threads.extend(run.map(|run| (thread, run)));
+        let is_listed = time_ns > self.lists_changed_ns && starter.is_some_and(|starter| starter.is_listed);
+        self.threads.extend(starter.map(|starter| (thread, Thread { is_listed, ..starter })));
         if self.threads.len() > self.threads_max {
             // The ends of some were lost.
             self.threads.retain(|&thread, _| process_of(thread).is_some());
@@ -199,20 +246,30 @@ impl Owners {
         self.threads.remove(&thread);
     }
 
+    /// Threads of runs that the kernel's lists may not have.
+    pub fn unlisted(&self) -> Vec<u32> {
+        let unlisted = self.threads.iter().filter(|(_, known)| known.run.is_some() && !known.is_listed);
+        unlisted.map(|(&thread, _)| thread).collect()
+    }
+
+    /// Both lists have these threads, and get those that they start from now on.
+    pub fn listed(&mut self, threads: &[u32]) {
+        for thread in threads {
+            self.threads.entry(*thread).and_modify(|known| known.is_listed = true);
+        }
+    }
+
     /// Whether a thread that another instance than that of runs told of belongs to a run that
     /// joined.
     pub fn holds(&self, thread: u32) -> bool {
-        self.threads.get(&thread).is_some_and(Option::is_some)
+        self.threads.get(&thread).is_some_and(|known| known.run.is_some())
     }
 
     /// The owner of a thread of which an event tells; none where it belongs to no run.
     pub fn of(&mut self, thread: u32) -> Option<OwnerId> {
-        if !self.takes_runs {
-            return Some(SESSION);
-        }
-        if !self.threads.contains_key(&thread) {
+        if self.takes_runs && !self.threads.contains_key(&thread) && process_of(thread).is_some() {
             // That it was started was lost. It is looked for once.
-            self.threads.insert(thread, self.run_of(thread));
+            self.threads.insert(thread, self.look(thread));
         }
         self.find(thread)
     }
@@ -222,18 +279,24 @@ impl Owners {
         if !self.takes_runs {
             return Some(SESSION);
         }
-        self.owner(self.run_of(thread)?)
+        self.owner(self.look(thread).run?)
     }
 
-    fn run_of(&self, thread: u32) -> Option<RunId> {
-        if let Some(&run) = self.threads.get(&thread) {
-            return run;
+    /// The run of a process.
+    pub fn run_of(&self, process: u32) -> Option<RunId> {
+        self.look(process).run
+    }
+
+    /// A thread, or the nearest that is known of its process and its ancestors.
+    fn look(&self, thread: u32) -> Thread {
+        if let Some(&known) = self.threads.get(&thread) {
+            return known;
         }
         let process = process_of(thread).unwrap_or(thread);
         let known = lineage(process).into_iter().find_map(|member| self.threads.get(&member.pid).copied());
         let siblings =
             || threads_of(process).into_iter().find_map(|thread| self.threads.get(&thread).copied());
-        known.or_else(siblings).flatten()
+        Thread { is_listed: false, ..known.or_else(siblings).unwrap_or_default() }
     }
 
     // Files.

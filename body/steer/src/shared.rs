@@ -50,17 +50,6 @@ pub(crate) struct Shared {
     pub(crate) wake: OwnedFd,
 }
 
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // The kernel waits for all processors when it removes one: for both it waits at once.
-        let others = self.others.take();
-        std::thread::scope(|scope| {
-            scope.spawn(|| drop(others));
-            self.run.end();
-        });
-    }
-}
-
 impl Shared {
     /// What steers. A panic elsewhere has left it in a state that is at worst a wrong belief, which
     /// heals.
@@ -117,6 +106,15 @@ impl Shared {
         let (run, others) = (&self.run, self.others.as_ref());
         at_once(|| run.list_threads(threads), || others.map_or(Ok(()), |it| it.list_threads(threads)))
             .map(drop)
+    }
+
+    /// Removes the instances. The kernel waits for all processors when it removes one: for both it
+    /// waits at once.
+    pub(crate) fn end(&self) {
+        std::thread::scope(|scope| {
+            self.others.as_ref().map(|others| scope.spawn(|| others.end()));
+            self.run.end();
+        });
     }
 
     /// Has the threads end soon: nothing is steered any more.

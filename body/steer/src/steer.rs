@@ -6,7 +6,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
@@ -220,6 +220,11 @@ impl Steer {
         self.shared.steering().engine.validate();
     }
 
+    /// Whether steering ended because a speaker asked for that.
+    pub fn is_stopped(&self) -> bool {
+        self.shared.stopping.load(Ordering::Acquire)
+    }
+
     /// Ends steering and removes everything that was made; returns the last counters. Cached blocks
     /// stay.
     ///
@@ -244,7 +249,9 @@ impl Steer {
             // A panic there has been printed; what is left to do here is the same.
             let _ = thread.join();
         }
-        self.shared.steering().hands.restore();
+        self.shared.steering().hands.restore(|_| true);
+        // Not when the last connection has let go of this: those of runs may last.
+        self.shared.end();
         leave(&self.home);
         Ok(self.shared.group.remove()?)
     }

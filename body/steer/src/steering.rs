@@ -8,7 +8,7 @@
 use std::os::fd::BorrowedFd;
 
 use pantler_control::{ControlError, LIST_FILES_MAX, Revocations, RunId, RunSpec};
-use pantler_pagecache::{Answer, Decision, Engine, Event, FileKey, Options, Origin, SteerCounters};
+use pantler_pagecache::{Answer, Decision, Engine, Event, FileKey, Kind, Options, Origin, SteerCounters};
 use pantler_steward::{Notice, OwnerId};
 
 use crate::error::SteerError;
@@ -29,7 +29,7 @@ pub struct Steering {
     pub(crate) hands: Hands,
     pub(crate) owners: Owners,
     pub(crate) revocations: Revocations,
-    /// Whoever waits for threads to be told of.
+    /// Callers that wait until the kernel tells of threads.
     pub(crate) awaited: Awaited,
     /// Events until then have been taken.
     pub(crate) taken_until_ns: u64,
@@ -56,6 +56,7 @@ impl Steering {
             finds_files_early: options.takes_runs
                 || options.profile.as_ref().is_some_and(|profile| !profile.files.is_empty()),
             hits_are_watched: !options.starts_calm(),
+            keeps_shared: !options.takes_runs,
             ..Options::new(options.budget_blocks())
         };
         let refused = |error: &dyn std::fmt::Display| SteerError::Options(error.to_string());
@@ -77,9 +78,10 @@ impl Steering {
     pub fn told(&mut self, told: &trace::Told) {
         match told {
             trace::Told::Pages(event) => self.event(event),
-            trace::Told::Started { by, thread, .. } => {
+            trace::Told::Started { by, thread, time_ns } => {
                 self.awaited.started(*by);
-                self.owners.started(*by, *thread);
+                self.last = self.last.filter(|(last, _)| last != thread);
+                self.owners.started(*by, *thread, *time_ns);
             }
             trace::Told::Ended { thread, .. } => {
                 self.last = self.last.filter(|(last, _)| last != thread);
@@ -92,12 +94,16 @@ impl Steering {
     fn event(&mut self, event: &trace::Event) {
         let owner = match self.last {
             Some((thread, owner)) if thread == event.tid => Some(owner),
+            // In any thread, also in one that has ended.
+            _ if event.kind == Kind::Gone => None,
             _ => self.owner_of(event.tid, event.source),
         };
         let origin = match owner {
             Some(owner) if event.source == SOURCE_RUN => Origin::Run { thread: event.tid, owner },
-            // The other instance sees it until it is told of threads that joined.
+            // The other instance tells of threads that joined until its list has them.
             Some(_) => return,
+            // A thread of a run that has ended: it is steered no more, and is no stranger.
+            None if event.source == SOURCE_RUN && Kind::REFERENCES.contains(&event.kind) => return,
             None => Origin::Outside,
         };
         let event = Event {
@@ -142,8 +148,10 @@ impl Steering {
     ///
     /// # Errors
     /// See [`Owners::begin`].
-    pub(crate) fn begin_run(&mut self, run: &RunSpec) -> Result<RunId, ControlError> {
+    pub(crate) fn begin_run(&mut self, run: &RunSpec, threads: &[u32]) -> Result<RunId, ControlError> {
         let begun = self.owners.begin(&mut self.engine, run)?;
+        self.last = None;
+        self.owners.add(begun, threads);
         if run.profile.is_some() {
             self.engine.want_hits();
             self.apply_to_known_files(begun);
@@ -154,6 +162,7 @@ impl Steering {
     /// A run is over.
     pub(crate) fn end_run(&mut self, run: RunId) {
         self.last = None;
+        self.hands.restore(|process| self.owners.run_of(process) == Some(run));
         self.owners.end(&mut self.engine, run);
     }
 

@@ -51,11 +51,15 @@ impl TakenOver {
         Ok(())
     }
 
-    /// Gives readahead back to the kernel wherever the file is still open.
-    pub fn restore(&mut self) {
-        for taken in self.taken.drain(..) {
-            let _ = advise(taken.pid, taken.number, taken.ino, rustix::fs::Advice::Normal);
-        }
+    /// Gives readahead back to the kernel wherever one of these processes has the file open still.
+    pub fn restore(&mut self, processes: impl Fn(u32) -> bool) {
+        self.taken.retain(|taken| {
+            let ends = processes(taken.pid);
+            if ends {
+                let _ = advise(taken.pid, taken.number, taken.ino, rustix::fs::Advice::Normal);
+            }
+            !ends
+        });
         self.oldest = 0;
     }
 }

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
 use common::{Scratch, in_turn, start_with};
-use pantler_control::{Body, ControlError, Hint, HintAnswer, OwnerSelector, RunSpec, Speaker};
+use pantler_control::{Body, ControlError, Hint, HintAnswer, OwnerSelector, RunId, RunSpec, Speaker};
 use pantler_steer::Steer;
 use pantler_steward::{Allocation, PolicyName, Revocation};
 
@@ -37,6 +37,7 @@ for line in sys.stdin: print(eval(line), flush=True)
 
 struct Program {
     child: Child,
+    run: RunId,
     answers: Lines<BufReader<ChildStdout>>,
 }
 
@@ -45,9 +46,9 @@ impl Program {
         let mut command = Command::new("python3");
         command.args(["-c", SCRIPT, file]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("started");
-        join(steer, child.id());
+        let run = join(steer, child.id());
         let answers = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        Program { child, answers }
+        Program { child, run, answers }
     }
 
     fn say(&mut self, what: &str) -> String {
@@ -74,10 +75,10 @@ fn session() -> Steer {
 }
 
 /// Makes a process a run of user 1000.
-fn join(steer: &Steer, leader: u32) {
+fn join(steer: &Steer, leader: u32) -> RunId {
     let name = format!("run-{leader}");
     let run = RunSpec { name, keep: false, leader, uid: 1000, profile: None, is_steered: false };
-    steer.body().begin_run(&speaker(0, 1), &run).expect("taken").expect("a session that takes runs");
+    steer.body().begin_run(&speaker(0, 1), &run).expect("taken").expect("a session that takes runs")
 }
 
 /// Starts a program that chooses MRU.
@@ -135,11 +136,11 @@ fn a_foolish_program_loses_control_until_somebody_else_grants_it() {
 
         // Not the program, its children, or a stranger.
         let child: u32 = program.say("fork()").parse().expect("a process");
-        for refused in [speaker(1000, program.child.id()), speaker(1000, child), speaker(1001, 1)] {
+        for refused in [speaker(0, program.child.id()), speaker(0, child), speaker(1000, 1)] {
             let answer = grant(&refused);
             assert!(answer.is_err(), "{refused:?}: {answer:?}");
         }
-        assert_eq!(grant(&speaker(1000, 1)).expect("its user may, from outside"), HintAnswer::Done);
+        assert_eq!(grant(&speaker(0, 1)).expect("root may, from outside"), HintAnswer::Done);
         assert!(body.stat(&speaker(0, 1)).expect("counters").revocations[0].granted);
         fool_until_revoked(&mut program, &mut harmed, &*body, 1);
         assert!(overrules(&*body) > before, "in control again, and lost it again");
@@ -169,6 +170,12 @@ fn a_child_and_a_run_within_the_run_are_born_revoked() {
         let inner = format!("run-{nested}");
         let stat = body.stat(&speaker(0, 1)).expect("counters");
         assert!(stat.owners.iter().any(|owner| owner.owner == inner && owner.revoked), "{stat:?}");
+        // Nor does the end of the run, and another one of the same program.
+        body.end_run(program.run);
+        join(&steer, program.child.id());
+        let own = format!("run-{}", program.child.id());
+        let stat = body.stat(&speaker(0, 1)).expect("counters");
+        assert!(stat.owners.iter().any(|owner| owner.owner == own && owner.revoked), "{stat:?}");
         rustix::process::kill_process(
             rustix::process::Pid::from_raw(nested as i32).expect("a process"),
             rustix::process::Signal::KILL,

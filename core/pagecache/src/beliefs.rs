@@ -24,6 +24,7 @@ pub(crate) struct Beliefs {
     /// What LRU would have missed with the whole budget, or what limits leave of it.
     lru: SampledLru,
     pub(crate) counters: SteerCounters,
+    keeps_shared: bool,
     capacity: u32,
     /// The kernel evicts, and reads ahead.
     is_kernels: bool,
@@ -45,6 +46,7 @@ impl Beliefs {
             files: Files::default(),
             lru: SampledLru::new(options.budget, seed),
             counters: SteerCounters::default(),
+            keeps_shared: options.keeps_shared,
             capacity: options.budget - options.lag_blocks(),
             is_kernels: false,
             most: options.budget - options.lag_blocks(),
@@ -132,7 +134,8 @@ impl Beliefs {
     // Owners, files and time.
 
     pub(crate) fn exit(&mut self, owner: OwnerId) {
-        self.files.forget_owner(owner);
+        let steward = &self.steward;
+        self.files.forget_owner(owner, |file| steward.priority(owner, file) != 0);
         self.tell(|steward| steward.exit(owner));
     }
 
@@ -238,6 +241,10 @@ impl Beliefs {
     pub(crate) fn used_outside(&mut self, file: u32, index: u64) {
         match self.ledger.belief(file, index) {
             Belief::Unknown | Belief::Shared => return,
+            _ if !self.keeps_shared => {
+                self.counters.shared += 1;
+                return self.gone(file, index);
+            }
             Belief::Leaving | Belief::Ahead => self.enter(file, index),
             Belief::Ours => {}
         }

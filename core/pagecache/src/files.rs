@@ -32,8 +32,8 @@ pub struct File {
     pub brought_in: u64,
     /// Whether a hint gave it a priority: then it is not forgotten while nothing of it is cached.
     pub is_hinted: bool,
-    /// The owners for whom blocks are done with that they have read to their end, and the priority
-    /// of such blocks.
+    /// Owners that are done with blocks which they have read to the end, and the priority of such
+    /// blocks.
     done_with: Vec<(OwnerId, i32)>,
     tries: u8,
 }
@@ -139,9 +139,12 @@ impl Files {
         self.numbers.iter().map(|&number| (number, &self[number]))
     }
 
-    /// An owner is no more.
-    pub(crate) fn forget_owner(&mut self, owner: OwnerId) {
-        self.table.iter_mut().for_each(|file| file.set_done_with(owner, None));
+    /// An owner is no more, which `hinted` about some files: no hint keeps these.
+    pub(crate) fn forget_owner(&mut self, owner: OwnerId, hinted: impl Fn(FileId) -> bool) {
+        for (number, file) in (0..).zip(&mut self.table) {
+            file.set_done_with(owner, None);
+            file.is_hinted &= !hinted(id(file.version, number));
+        }
     }
 
     /// The number of the file that the steward calls so, if that is still the same file.
@@ -153,8 +156,12 @@ impl Files {
 
     /// The steward's name for this version of a file.
     pub fn id(&self, number: u32) -> FileId {
-        FileId(u64::from(self[number].version) << 32 | u64::from(number))
+        id(self[number].version, number)
     }
+}
+
+fn id(version: u32, number: u32) -> FileId {
+    FileId(u64::from(version) << 32 | u64::from(number))
 }
 
 fn hash(key: FileKey) -> u64 {

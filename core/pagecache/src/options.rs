@@ -31,6 +31,9 @@ pub struct Options {
     /// referenced when it comes, until the engine asks for these events
     /// ([`wants_hits`](crate::Engine::wants_hits)).
     pub hits_are_watched: bool,
+    /// Whether a block that a program outside used stays with the run, pinned. Otherwise it
+    /// is left to the kernel, as if that program had brought it in.
+    pub keeps_shared: bool,
 }
 
 impl Options {
@@ -46,6 +49,7 @@ impl Options {
             window: Bounds::default(),
             finds_files_early: false,
             hits_are_watched: false,
+            keeps_shared: true,
         }
     }
 

@@ -79,7 +79,7 @@ pub trait Body: Send + Sync {
         file: BorrowedFd<'_>,
     ) -> Result<FileExplanation, ControlError>;
 
-    /// From now on the process `run.leader` and all its descendants are one owner called
+    /// From now on the process `run.leader`, and all that it starts, are one owner called
     /// `run.name`, steered by `run.profile`. If the name belongs to an owner of the same user that
     /// ended, that owner continues.
     ///
@@ -90,10 +90,11 @@ pub trait Body: Send + Sync {
         Ok(None)
     }
 
-    /// Processes that run already, with all that they started and will start, belong to the run
-    /// from now on. Returns how many these are; by default none.
-    fn take_in(&self, speaker: &Speaker, run: RunId, pids: &[u32]) -> Result<usize, ControlError> {
-        let _ = (speaker, run, pids);
+    /// A process that runs already, with all that it started and will start, belongs to the run
+    /// from now on, but for processes of another run. Returns how many these are; none if it is
+    /// gone, and by default.
+    fn take_in(&self, speaker: &Speaker, run: RunId, pid: u32) -> Result<usize, ControlError> {
+        let _ = (speaker, run, pid);
         Ok(0)
     }
 

@@ -124,8 +124,8 @@ impl Client {
         }
     }
 
-    /// Declares this process the leader of a run on all mounts of the host, until the client is
-    /// dropped.
+    /// Declares this process the leader of a run for all bodies of the host that take runs, until
+    /// the client is dropped.
     pub fn begin_run(&mut self, run: &RunSpec) -> Result<Vec<BodyInfo>, ControlError> {
         match self.ask(&Request::BeginRun { run: run.clone() }, None)? {
             Answer::Run(bodies) => Ok(bodies),
@@ -136,7 +136,7 @@ impl Client {
     /// Takes a process that runs already, and all that it started, into the run of this client.
     /// Returns how many processes these are.
     pub fn take_in(&mut self, pid: u32) -> Result<usize, ControlError> {
-        match self.ask(&Request::TakeIn { pids: vec![pid] }, None)? {
+        match self.ask(&Request::TakeIn { pid }, None)? {
             Answer::TakenIn(count) => Ok(count),
             other => Err(unexpected(&other)),
         }

@@ -271,8 +271,8 @@ fn serve(
             Ok(Answer::Explanation(Box::new(explanation)))
         }
         Request::BeginRun { run } => begin_run(host, speaker, run, runs).map(Answer::Run),
-        Request::TakeIn { pids } => {
-            let taken = runs.iter().map(|(body, run)| body.take_in(speaker, *run, &pids));
+        Request::TakeIn { pid } => {
+            let taken = runs.iter().map(|(body, run)| body.take_in(speaker, *run, pid));
             taken.sum::<Result<usize, ControlError>>().map(Answer::TakenIn)
         }
         Request::Launch { launch } => {

@@ -44,9 +44,9 @@ pub enum Request {
         /// The run; the host replaces its leader by the attested speaker.
         run: RunSpec,
     },
-    /// Processes that run already, with all that they started and will start, belong to the run
+    /// A process that runs already, with all that it started and will start, belongs to the run
     /// that this connection began.
-    TakeIn { pids: Vec<u32> },
+    TakeIn { pid: u32 },
     /// Host a new body. What is launched, and with which options, is between command and host.
     Launch { launch: serde_json::Value },
     /// End the body called `on`.

@@ -67,9 +67,9 @@ impl Body for Recorder {
         Ok(Some(RunId(7)))
     }
 
-    fn take_in(&self, _: &Speaker, run: RunId, pids: &[u32]) -> Result<usize, ControlError> {
-        self.hear(format!("take in {} {pids:?}", run.0));
-        Ok(pids.len())
+    fn take_in(&self, _: &Speaker, run: RunId, pid: u32) -> Result<usize, ControlError> {
+        self.hear(format!("take in {} {pid}", run.0));
+        Ok(1)
     }
 
     fn end_run(&self, run: RunId) {
@@ -168,10 +168,10 @@ fn a_run_lasts_as_long_as_its_connection() {
     assert!(scene.heard.try_recv().is_err());
     let error = client.begin_run(&run).unwrap_err();
     assert!(error.to_string().contains("1 run on a connection"), "{error}");
-    // Without a run of its own a connection takes nobody in.
+    // A connection without a run takes no process in.
     assert_eq!(scene.client().take_in(9), Ok(0));
     assert_eq!(client.take_in(8), Ok(1));
-    assert_eq!(scene.heard(), "take in 7 [8]");
+    assert_eq!(scene.heard(), "take in 7 8");
     drop(client);
     assert_eq!(scene.heard(), "end 7");
 }

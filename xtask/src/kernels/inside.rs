@@ -9,11 +9,12 @@ use crate::shell;
 use crate::suites::Suite;
 
 /// Suites of the bodies, Dust and the command that meet the kernel, and no other machine.
-pub const SUITES: [&str; 16] = [
+pub const SUITES: [&str; 18] = [
     "body/steer/end_to_end",
     "body/steer/file_systems",
     "body/steer/lists",
     "body/steer/revocation",
+    "body/steer/runs",
     "body/mount/adversary",
     "body/mount/control",
     "body/mount/exerciser",
@@ -23,6 +24,7 @@ pub const SUITES: [&str; 16] = [
     "body/mount/rights",
     "body/mount/semantics",
     "cli/attach",
+    "cli/daemon",
     "cli/mount_points",
     "cli/run",
     "lab/dust/page_cache",

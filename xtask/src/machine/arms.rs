@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use pantler_control::runtime;
 use pantler_control::server::{Host, Server};
-use pantler_steer::{Steer, SteerOptions};
+use pantler_steer::{HitWatch, Steer, SteerOptions};
 
 use super::programs::{Program, own};
 use crate::demo::Interrupt;
@@ -283,6 +283,7 @@ pub fn daemon(arguments: &[&str]) -> Result<()> {
     signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&ending))?;
     let mut options = SteerOptions::new("page-cache", bytes.parse()?);
     options.takes_runs = true;
+    options.watch_hits = HitWatch::Always;
     options.allocation = allocation.parse()?;
     let steer = Steer::start(options)?;
     let host = Arc::new(Host::new());

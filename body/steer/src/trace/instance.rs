@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pantler_kernel::KernelError;
 
@@ -70,7 +70,7 @@ pub struct Instance {
     layouts: Layouts,
     page_bytes: usize,
     /// Kept open so that a child can list itself between fork and exec.
-    list: Option<fs::File>,
+    list: Mutex<Option<fs::File>>,
 }
 
 impl Instance {
@@ -110,7 +110,7 @@ impl Instance {
             SteerError::file("open", list, error)
         })?;
         let source = Arc::clone(source);
-        let instance = Instance { path, source, layouts, page_bytes, list: Some(list) };
+        let instance = Instance { path, source, layouts, page_bytes, list: Mutex::new(Some(list)) };
         instance.write("tracing_on", "0")?;
         instance.write("trace_clock", "mono")?;
         instance.write("options/event-fork", "1")?;
@@ -158,7 +158,7 @@ impl Instance {
     /// # Errors
     /// Out of descriptors.
     pub fn list_file(&self) -> io::Result<fs::File> {
-        self.list.as_ref().ok_or(io::ErrorKind::NotFound)?.try_clone()
+        self.list().as_ref().ok_or(io::ErrorKind::NotFound)?.try_clone()
     }
 
     /// Switches recording on.
@@ -200,6 +200,10 @@ impl Instance {
         Ok(files)
     }
 
+    fn list(&self) -> MutexGuard<'_, Option<fs::File>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn write(&self, file: &str, value: &str) -> Result<(), SteerError> {
         let path = self.path.join(file);
         fs::write(&path, value).map_err(|error| SteerError::file("write", path, error))
@@ -208,9 +212,9 @@ impl Instance {
 
 impl Instance {
     /// Removes it now.
-    pub fn end(&mut self) {
+    pub fn end(&self) {
         // The kernel keeps an instance while one of its files is open.
-        if self.list.take().is_none() {
+        if self.list().take().is_none() {
             return;
         }
         if let Err(error) = remove(&self.path) {
