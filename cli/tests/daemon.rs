@@ -8,12 +8,20 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pantler_rig::{eventually, undisturbed};
 use place::{Daemon, Place, number, quote_rights};
 use rustix::process::{Pid, Signal, kill_process};
 
 const MEGABYTE: usize = 1 << 20;
+
+/// One test at a time: each start removes what a killed daemon left, also that of another test.
+static SERIAL: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    SERIAL.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A daemon with this budget, and the place of its sockets.
 fn steering(memory: &str) -> Option<(Place, Daemon)> {
@@ -95,6 +103,7 @@ fn has_owner(place: &Place, name: &str) -> bool {
 /// its budget, each by its own policies, and one that runs already joins them.
 #[test]
 fn programs_share_the_memory_of_a_daemon() {
+    let _turn = turn();
     let Some((place, _daemon)) = steering("12M") else { return };
     undisturbed(|| {
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
@@ -141,6 +150,7 @@ fn programs_share_the_memory_of_a_daemon() {
 /// Protects a machine from what was killed: the run, the program, the daemon.
 #[test]
 fn whatever_is_killed_leaves_nothing_behind() {
+    let _turn = turn();
     let Some((place, daemon)) = steering("12M") else { return };
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let data = file(folder.path(), "data", 16);
@@ -190,6 +200,7 @@ fn whatever_is_killed_leaves_nothing_behind() {
 
 #[test]
 fn without_a_daemon_that_steers_there_is_nothing_to_join() {
+    let _turn = turn();
     let Some(place) = Place::new() else { return };
     let refused = |words: &[&str], expected: &str| {
         let output = place.pantler(words);
@@ -214,6 +225,7 @@ fn without_a_daemon_that_steers_there_is_nothing_to_join() {
 /// docs/RIGHTS.md: what users without rights may ask of a daemon that steers.
 #[test]
 fn an_ordinary_user_joins_with_own_programs_alone() {
+    let _turn = turn();
     const USER: u32 = 65_534;
     let Some((place, _daemon)) = steering("12M") else { return };
     let folder = place.folder.path();

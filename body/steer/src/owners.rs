@@ -132,6 +132,11 @@ impl Owners {
 
     // Runs.
 
+    /// Whether any run goes on.
+    pub fn have_runs(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
     /// A run begins: as the owner of that name and user, if there is one, else as a new one.
     ///
     /// # Errors

@@ -18,6 +18,8 @@ use crate::shared::Shared;
 use crate::trace::Kind;
 use pantler_pagecache::FileKey;
 
+/// The filter while no run goes on: no program shall pay for it.
+const NO_FILE: &str = "s_dev == 0 && i_ino == 0";
 /// Single files in a filter; with more of them it names devices only.
 const FILES_IN_FILTER: usize = 32;
 /// Time between two looks.
@@ -41,13 +43,16 @@ pub(crate) fn run(shared: &Shared) {
         std::thread::sleep(LOOK);
         watch_hits(shared);
         let Some(instance) = &shared.others else { continue };
+        let mut steering = shared.steering();
+        let is_idle = !steering.owners.have_runs();
         let files: BTreeSet<FileKey> = {
-            let engine = &mut shared.steering().engine;
+            let engine = &mut steering.engine;
             calm = if engine.take_new_files() { 0 } else { calm + 1 };
             engine.files().iter().filter(|(_, file)| file.brought_in > 0).map(|(_, file)| file.key).collect()
         };
+        drop(steering);
         let single = calm >= CALM_LOOKS && files.len() <= FILES_IN_FILTER;
-        let filter = expression(&files, single);
+        let filter = if is_idle { NO_FILE.to_owned() } else { expression(&files, single) };
         if filter != set {
             for kind in Kind::ALL {
                 if let Err(error) = instance.filter(kind, &filter) {
