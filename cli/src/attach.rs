@@ -89,8 +89,7 @@ fn join(arguments: &Attach, programs: &mut Programs, spec: &RunSpec, stopped: &A
         return Err(absent().into());
     }
     let quiet = arguments.words.quiet;
-    programs
-        .steer(&programs.name().clone(), "the daemon's memory", quiet, stopped, |pid| daemon.take_in(pid))?;
+    programs.steer(&programs.name(), "the daemon's memory", quiet, stopped, |pid| daemon.take_in(pid))?;
     run::tell_of_bodies(&daemon, spec, quiet);
     Ok(())
 }

@@ -49,7 +49,7 @@ const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
 /// A command that is behind the tests.
 pub fn behind(words: &[&str]) -> Command {
     let mut command = command(&[&BEHIND[..], words].concat());
-    // What is checked beside the tests is not what they are made of.
+    // Checks beside the tests have artifacts of their own.
     command.env_remove(WRAPPER);
     command
 }

@@ -107,19 +107,6 @@ impl SteerBody {
         speaker.check_may_grant(self.0.options.uid, || owners.find(speaker.pid) == Some(owner))
     }
 
-    /// A run begins: its threads are steered from now on.
-    fn begin(&self, speaker: &Speaker, run: &RunSpec) -> Result<RunId, ControlError> {
-        speaker.check_speaks_for(run.uid)?;
-        speaker.check_speaks_for(user_of(run.leader).ok_or_else(|| gone(run.leader))?)?;
-        let threads = threads_of(run.leader);
-        let begun = self.0.steering().begin_run(run, &threads)?;
-        self.0.list(&threads).map_err(|error| {
-            self.end_run(begun);
-            ControlError::failed(error.to_string())
-        })?;
-        Ok(begun)
-    }
-
     /// The counters by owner, priority and file, without a check of the speaker.
     pub(crate) fn full_stat(&self) -> BodyStat {
         let steering = &*self.0.steering();
@@ -273,13 +260,22 @@ impl Body for SteerBody {
         if !self.0.options.takes_runs {
             return Ok(None);
         }
+        speaker.check_speaks_for(run.uid)?;
+        let user = user_of(run.leader);
+        let user = user.ok_or_else(|| ControlError::not_found(format!("process {}", run.leader)))?;
+        speaker.check_speaks_for(user)?;
+        let threads = threads_of(run.leader);
         if run.is_steered {
             // Of a run within a run.
-            speaker.check_speaks_for(user_of(run.leader).ok_or_else(|| gone(run.leader))?)?;
-            self.0.steering().owners.leave(&threads_of(run.leader));
+            self.0.steering().owners.leave(&threads);
             return Ok(None);
         }
-        self.begin(speaker, run).map(Some)
+        let begun = self.0.steering().begin_run(run, &threads)?;
+        self.0.list(&threads).map_err(|error| {
+            self.end_run(begun);
+            ControlError::failed(error.to_string())
+        })?;
+        Ok(Some(begun))
     }
 
     fn take_in(&self, speaker: &Speaker, run: RunId, pid: u32) -> Result<usize, ControlError> {
@@ -347,10 +343,6 @@ impl Steering {
             }
         }
     }
-}
-
-fn gone(pid: u32) -> ControlError {
-    ControlError::not_found(format!("process {pid}"))
 }
 
 /// The steward's name for a file that a hint is about.

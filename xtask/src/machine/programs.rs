@@ -10,11 +10,11 @@ use std::process::{Command, Stdio};
 use crate::demo::source::SYMBOLS;
 use crate::shell::{run_command, say};
 
-/// What text searches look for, as they are in the paper: four of them.
+/// What text searches look for: four texts, as in the paper.
 const TEXTS: [&str; 4] = ["copy_from_user", "spin_lock_irqsave", "list_for_each_entry", "module_init"];
 /// din's trace: a little less than the 8 MB of the paper, which fit in a cache of that size.
 const TRACE_BLOCKS: u64 = 14_500;
-/// ReadN reads a file of so many blocks: 1,310 blocks of 8 KB in the paper.
+/// The file of ReadN: 1,310 blocks of 8 KB in the paper.
 const READ_BLOCKS: u64 = 20_960;
 
 /// A program, its files, and its hints.
@@ -160,7 +160,7 @@ fn run_command_quietly(mut command: Command) -> Result<()> {
     run_command(command)
 }
 
-/// A file of so many blocks, on the disk.
+/// A file with this number of blocks, on the disk.
 fn made(folder: &Path, name: &str, blocks: u64) -> Result<PathBuf> {
     let path = folder.join(name);
     if fs::metadata(&path).is_ok_and(|meta| meta.len() == blocks * 4096) {

@@ -83,7 +83,7 @@ fn mixes(bench: &Bench<'_>) -> Result<String> {
     Ok(text)
 }
 
-/// A budget that leaves so much when steering has taken what it keeps for readahead and drops in
+/// The budget that leaves `bytes` for blocks beside what steering keeps for readahead and drops in
 /// flight: programs of the paper fit in its cache to the block.
 fn with_reserve(bytes: u64) -> u64 {
     bytes * 106 / 100
