@@ -21,6 +21,7 @@
 
 use pantler_policy::prefetch::prefetch;
 use pantler_policy::{Handle, Numbers};
+use wide::u32x4;
 
 /// Handles are below the mask, so no entry has all its bits set.
 const EMPTY: u32 = u32::MAX;
@@ -39,16 +40,19 @@ struct Line([u32; Line::ENTRIES]);
 impl Line {
     const ENTRIES: usize = 16;
 
-    /// A bit for each entry for which `is` holds.
+    /// A bit for each entry that has `value` where `mask` has ones.
     #[inline(always)]
-    fn bits(&self, is: impl Fn(u32) -> bool) -> u16 {
-        self.0.iter().enumerate().fold(0, |bits, (at, &entry)| bits | u16::from(is(entry)) << at)
+    fn same(&self, mask: u32, value: u32) -> u32 {
+        let (quarters, _) = self.0.as_chunks::<4>();
+        let (mask, value) = (u32x4::splat(mask), u32x4::splat(value));
+        let same = |quarter: [u32; 4]| (u32x4::new(quarter) & mask).simd_eq(value).to_bitmask();
+        quarters.iter().rev().fold(0, |bits, &quarter| bits << 4 | same(quarter))
     }
 
     /// A bit for each entry that is empty.
     #[inline(always)]
-    fn room(&self) -> u16 {
-        self.bits(|entry| entry == EMPTY)
+    fn room(&self) -> u32 {
+        self.same(u32::MAX, EMPTY)
     }
 }
 
@@ -113,16 +117,16 @@ impl Names {
         let mut at = self.home(id);
         loop {
             let line = &self.lines[at];
-            let room = line.room();
-            let mut same = line.bits(|entry| entry & !self.mask == tag) & !room;
+            let mut same = line.same(!self.mask, tag);
             while same != 0 {
                 let handle = line.0[same.trailing_zeros() as usize] & self.mask;
-                if self.ids[handle as usize] == id {
+                // What an empty entry has for a handle has no id.
+                if self.ids.get(handle as usize) == Some(&id) {
                     return Some(handle);
                 }
                 same &= same - 1;
             }
-            if room != 0 {
+            if line.room() != 0 {
                 return None;
             }
             at = self.after(at);
@@ -134,10 +138,9 @@ impl Names {
     #[inline]
     pub(crate) fn guess(&self, id: u32) -> Option<Handle> {
         let line = &self.lines[self.home(id)];
-        let tag = self.entry(id, 0);
-        let same = line.bits(|entry| entry & !self.mask == tag) & !line.room();
+        let same = line.same(!self.mask, self.entry(id, 0));
         let handle = line.0[same.trailing_zeros() as usize % Line::ENTRIES] & self.mask;
-        (same != 0).then(|| {
+        (same != 0 && handle < self.handles()).then(|| {
             self.expect_id(handle);
             handle
         })
@@ -182,12 +185,15 @@ impl Names {
 
     #[inline]
     fn enter(&mut self, id: u32, handle: Handle) {
-        let mut at = self.home(id);
-        while self.lines[at].room() == 0 {
+        let (mut at, entry) = (self.home(id), self.entry(id, handle));
+        loop {
+            let room = self.lines[at].room();
+            if room != 0 {
+                self.lines[at].0[room.trailing_zeros() as usize] = entry;
+                return;
+            }
             at = self.after(at);
         }
-        let slot = self.lines[at].room().trailing_zeros() as usize;
-        self.lines[at].0[slot] = self.entry(id, handle);
     }
 
     /// Takes the handle from its id.
@@ -199,7 +205,7 @@ impl Names {
         loop {
             let line = &mut self.lines[at];
             let room = line.room();
-            let same = line.bits(|entry| entry & self.mask == handle);
+            let same = line.same(self.mask, handle);
             if same != 0 {
                 line.0[same.trailing_zeros() as usize] = EMPTY;
                 if room == 0 {
