@@ -134,12 +134,8 @@ pub fn meant(file: Option<&Path>) -> Result<Found> {
             let mount_point = found.info.mount_point.as_ref()?;
             real.starts_with(mount_point).then(|| mount_point.components().count())
         };
-        if let Some((at, _)) = bodies
-            .iter()
-            .enumerate()
-            .filter_map(|(at, found)| Some((at, depth(found)?)))
-            .max_by_key(|(_, d)| *d)
-        {
+        let holders = bodies.iter().enumerate().filter_map(|(at, found)| Some((depth(found)?, at)));
+        if let Some((_, at)) = holders.max() {
             return Ok(bodies.swap_remove(at));
         }
         if let Some(path) = bodies.iter().find_map(|found| mounted_path(&found.info, &real)) {

@@ -6,6 +6,7 @@
 //! the latter has a sender.
 
 use anyhow::{Context, Result};
+use rustix::io::retry_on_intr;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
@@ -35,7 +36,6 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Starts catching.
     pub fn start() -> Result<Relay> {
         let mut signals = SignalsInfo::<WithOrigin>::new(PASSED).context("cannot catch signals")?;
         let program = Arc::new(AtomicI32::new(0));
@@ -74,14 +74,8 @@ impl Relay {
 /// program's own, or 128+n when signal n ended it.
 pub fn wait_for(program: Pid) -> Result<u8> {
     loop {
-        let ended = match wait(WaitOptions::empty()) {
-            Err(rustix::io::Errno::INTR) => continue,
-            ended => ended.context("cannot wait for the program")?,
-        };
-        let Some((pid, status)) = ended else { continue };
-        if pid != program {
-            continue;
-        }
+        let ended = retry_on_intr(|| wait(WaitOptions::empty())).context("cannot wait for the program")?;
+        let Some((_, status)) = ended.filter(|(pid, _)| *pid == program) else { continue };
         let code = status.exit_status().or_else(|| Some(128 + status.terminating_signal()?));
         if let Some(code) = code {
             return Ok(u8::try_from(code).unwrap_or(u8::MAX));

@@ -66,9 +66,7 @@ struct Hosted {
 }
 
 /// Mounts on request.
-struct Mounts {
-    mounted: Arc<Mutex<Vec<Hosted>>>,
-}
+struct Mounts(Arc<Mutex<Vec<Hosted>>>);
 
 impl Launcher for Mounts {
     fn launch(&self, speaker: &Speaker, launch: serde_json::Value) -> Result<Arc<dyn Body>, ControlError> {
@@ -80,7 +78,7 @@ impl Launcher for Mounts {
         let mounted = mount.mount()?;
         let body = mounted.body();
         let hosted = Hosted { mounted, body: Arc::clone(&body) };
-        self.mounted.lock().unwrap_or_else(PoisonError::into_inner).push(hosted);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(hosted);
         Ok(body)
     }
 }
@@ -96,7 +94,7 @@ pub fn daemon(arguments: &Daemon) -> Result<()> {
         tracing::info!(left, "removed what a killed host left");
     }
     let mounted = Arc::new(Mutex::new(Vec::new()));
-    let host = Arc::new(Host::with_launcher(Box::new(Mounts { mounted: mounted.clone() })));
+    let host = Arc::new(Host::with_launcher(Box::new(Mounts(mounted.clone()))));
     let server = Server::bind(&folder.join(runtime::DAEMON_SOCKET), host.clone())?;
     // After the socket: of two daemons one steers.
     let mut steer = arguments.steer()?;

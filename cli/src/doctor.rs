@@ -21,7 +21,6 @@ pub struct Doctor {
 #[serde_with::skip_serializing_none]
 #[derive(Debug, Serialize)]
 pub struct Finding {
-    /// The feature.
     pub feature: String,
     /// What it is for: `all`, `steer`, `mount` or `control`.
     pub part: &'static str,
@@ -39,10 +38,7 @@ pub struct Finding {
 
 /// Looks at everything. Ends with 3 when something that is needed is missing.
 pub fn doctor(arguments: &Doctor) -> Result<u8> {
-    let mut findings = findings();
-    for finding in findings.iter_mut().filter(|finding| finding.present) {
-        finding.remedy = None;
-    }
+    let findings = findings();
     for finding in &findings {
         if arguments.json {
             output::json("doctor", finding)?;
@@ -61,7 +57,7 @@ fn sentence(finding: &Finding) -> String {
     };
     let since = finding.since.as_ref().map(|since| format!(" (since {since})")).unwrap_or_default();
     let mut text = format!("{mark:<8}{:<8}{}{since}: {}\n", finding.part, finding.feature, finding.detail);
-    if let (false, Some(remedy)) = (finding.present, &finding.remedy) {
+    if let Some(remedy) = &finding.remedy {
         text.push_str(&format!("                {remedy}\n"));
     }
     text
@@ -83,7 +79,7 @@ const EVERYTHING: Version = Version(6, 13);
 impl Finding {
     /// What the part can do without, of any kernel.
     fn new(part: &'static str, feature: &str, present: bool, detail: String, remedy: &str) -> Finding {
-        let (feature, remedy) = (feature.to_owned(), Some(remedy.to_owned()));
+        let (feature, remedy) = (feature.to_owned(), (!present).then(|| remedy.to_owned()));
         Finding { feature, part, needed: false, present, detail, since: None, remedy }
     }
 

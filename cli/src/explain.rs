@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use pantler_control::client::{open_to_name, unexpected};
 use pantler_control::wire::{Answer, Request};
-use pantler_control::{BodyKind, FileExplanation, Size};
+use pantler_control::{BodyKind, DecisionLine, FileExplanation, Size};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -80,21 +80,13 @@ fn sentences(story: &FileExplanation) -> String {
     for (rule, count) in by_rule(story) {
         let _ = writeln!(text, "  {count} decisions by {rule}");
     }
-    let hidden = story.decisions.len().saturating_sub(DECISIONS_SHOWN);
+    let known = story.decisions.len();
+    let hidden = known.saturating_sub(DECISIONS_SHOWN);
     if hidden > 0 {
-        let _ = writeln!(
-            text,
-            "  the last {} of {} decisions:",
-            story.decisions.len() - hidden,
-            story.decisions.len()
-        );
+        let _ = writeln!(text, "  the last {} of {known} decisions:", known - hidden);
     }
-    for decision in &story.decisions[hidden..] {
-        let _ = writeln!(
-            text,
-            "  #{} block {} by {}: {}",
-            decision.number, decision.block, decision.rule, decision.text
-        );
+    for DecisionLine { number, block, rule, text: said } in &story.decisions[hidden..] {
+        let _ = writeln!(text, "  #{number} block {block} by {rule}: {said}");
     }
     text
 }
@@ -113,7 +105,7 @@ fn by_rule(story: &FileExplanation) -> Vec<(&str, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pantler_control::{BodyInfo, DecisionLine, PolicyName};
+    use pantler_control::{BodyInfo, PolicyName};
 
     /// Protects the page: thousands of decisions are counted, and the last few of them told.
     #[test]

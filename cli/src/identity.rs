@@ -39,12 +39,10 @@ impl Identity {
         let own = rustix::process::geteuid().as_raw();
         let environment = std::env::vars_os().collect();
         let sudo = |key| std::env::var(key).ok().and_then(|text: String| text.parse::<u32>().ok());
-        let (Some(uid), Some(gid)) = (sudo("SUDO_UID"), sudo("SUDO_GID")) else {
+        let invoking = sudo("SUDO_UID").zip(sudo("SUDO_GID")).filter(|(uid, _)| own == 0 && *uid != 0);
+        let Some((uid, gid)) = invoking else {
             return Ok(Identity { credentials: None, uid: own, environment });
         };
-        if own != 0 || uid == 0 {
-            return Ok(Identity { credentials: None, uid: own, environment });
-        }
         let credentials = Credentials { uid, gid, groups: groups_of(uid)? };
         let environment = environment_of_sudo().unwrap_or_else(|| adjusted_environment(uid));
         Ok(Identity { credentials: Some(credentials), uid, environment })

@@ -17,8 +17,7 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -177,7 +176,7 @@ fn host(mount: &Mount) -> Result<()> {
 
 /// The control socket of a process that hosts one body.
 pub fn open_door(body: Arc<dyn Body>) -> Result<Server> {
-    let host = Arc::new(Host::new());
+    let host = Arc::new(Host::default());
     host.add(body)?;
     let folder = runtime::prepare_folder()?;
     runtime::remove_stale_sockets();

@@ -9,7 +9,7 @@ use pantler_mount::{
     TierOptions,
 };
 use pantler_steward::Allocation;
-use pantler_tier::{Seal, Secret, read_secret, read_secret_file};
+use pantler_tier::{Seal, Secret, TierPlace, TierSpec, read_secret, read_secret_file};
 use serde::{Deserialize, Serialize};
 use serde_with::{As, DisplayFromStr};
 use std::fmt::Display;
@@ -190,10 +190,10 @@ fn address(origin: &Path) -> Result<Option<StoreAddress>, ControlError> {
 }
 
 /// What was typed for a tier: where it is, and its size.
-fn tier(text: &str) -> Result<(pantler_tier::TierPlace, Size), ControlError> {
-    let spec = pantler_tier::TierSpec::parse(text).map_err(ControlError::invalid)?;
+fn tier(text: &str) -> Result<(TierPlace, Size), ControlError> {
+    let spec = TierSpec::parse(text).map_err(ControlError::invalid)?;
     let size = match &spec.place {
-        pantler_tier::TierPlace::Ssd(path) => Size::within(&spec.size, || file_system_bytes(path)),
+        TierPlace::Ssd(path) => Size::within(&spec.size, || file_system_bytes(path)),
         place if !cfg!(feature = "network") => return Err(absent(format_args!("tier {place}"), "network")),
         _ => spec.size.parse(),
     };
@@ -220,7 +220,7 @@ fn absolute(path: &mut Option<PathBuf>) -> Result<(), ControlError> {
 impl Tiers {
     fn resolve(&mut self) -> Result<()> {
         for text in &mut self.places {
-            if let (pantler_tier::TierPlace::Ssd(path), size) = tier(text)? {
+            if let (TierPlace::Ssd(path), size) = tier(text)? {
                 *text = format!("ssd:{},{size}", std::path::absolute(path)?.display());
             }
         }
@@ -230,14 +230,13 @@ impl Tiers {
         Ok(absolute(&mut self.authority)?)
     }
 
-    fn places(&self) -> Result<Vec<pantler_tier::TierPlace>, ControlError> {
+    fn places(&self) -> Result<Vec<TierPlace>, ControlError> {
         self.places.iter().map(|text| Ok(tier(text)?.0)).collect()
     }
 
     /// Whether a server has no password but that of the environment.
     fn needs_environment(&self) -> bool {
-        let is_server =
-            |place: &pantler_tier::TierPlace| matches!(place, pantler_tier::TierPlace::Remote { .. });
+        let is_server = |place: &TierPlace| matches!(place, TierPlace::Remote { .. });
         let places = self.places().unwrap_or_default();
         places.iter().any(|place| is_server(place) && !self.passwords.know(place))
     }
@@ -258,7 +257,7 @@ impl Tiers {
             passwords: self.passwords.each.iter().map(read).collect::<Result<_, _>>()?,
             authority: self.authority.clone(),
             origin_name: self.origin_name.clone(),
-            index_bytes_max: self.index.map(|size| size.bytes()),
+            index_bytes_max: self.index.map(Size::bytes),
             seal: seal(self.secret_file.as_deref())?,
         })
     }
@@ -290,7 +289,6 @@ impl Mount {
         (is_store && self.store.credentials.is_none()) || (has_password && self.tiers.needs_environment())
     }
 
-    /// Mounts.
     pub fn mount(&self) -> Result<Mounted, ControlError> {
         let options = self.options()?;
         pantler_mount::Mount::new(options).and_then(pantler_mount::Mount::spawn).map_err(control_error)
@@ -298,12 +296,8 @@ impl Mount {
 
     fn options(&self) -> Result<MountOptions, ControlError> {
         let mut options = MountOptions::new(self.store.place(&self.origin)?, &self.mount_point);
-        if let Some(size) = self.cache {
-            options.cache_bytes = size.bytes();
-        }
-        if let Some(size) = self.block_size {
-            options.block_bytes = size.bytes() as usize;
-        }
+        options.cache_bytes = self.cache.map_or(options.cache_bytes, Size::bytes);
+        options.block_bytes = self.block_size.map_or(options.block_bytes, |size| size.bytes() as usize);
         options.threads = self.threads.map_or_else(|| options.suitable_threads(), usize::from);
         options.allocation = self.allocation;
         options.policy = self.policy.as_deref().map(parsed).transpose()?;
@@ -365,17 +359,15 @@ fn remedy(refused: &std::io::Error) -> Option<&'static str> {
 /// Unmounts a mount of ours with a host that does not answer, or says that there is none.
 pub fn unmount_unhosted(mount_point: &Path) -> Result<()> {
     let path = resolved(mount_point).map_or_else(|| std::path::absolute(mount_point), Ok)?;
-    match pantler_mount::stale::unmount(&path) {
-        Ok(true) => Ok(()),
-        Ok(false) => {
-            Err(ControlError::not_found(format!("mount {:?}", mount_point.display().to_string())).into())
-        }
-        Err(error) if rustix::process::geteuid().is_root() => Err(control_error(error).into()),
+    let refused = match pantler_mount::stale::unmount(&path) {
+        Ok(true) => return Ok(()),
+        Ok(false) => ControlError::not_found(format!("mount {:?}", mount_point.display().to_string())),
+        Err(error) if rustix::process::geteuid().is_root() => control_error(error),
         Err(error) => {
-            Err(ControlError::denied(format!("{error}; root and the user that mounted it may unmount it"))
-                .into())
+            ControlError::denied(format!("{error}; root and the user that mounted it may unmount it"))
         }
-    }
+    };
+    Err(refused.into())
 }
 
 /// A path as it was typed without links, except in its last component: a mount without a host

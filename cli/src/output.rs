@@ -30,7 +30,6 @@ struct Record<'a, T: Serialize> {
     content: &'a T,
 }
 
-/// One line of JSON.
 pub fn to_json<T: Serialize>(kind: &str, content: &T) -> Result<String> {
     let mut line = serde_json::to_string(&Record { version: version(kind), kind, content })?;
     line.push('\n');

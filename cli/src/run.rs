@@ -255,15 +255,8 @@ mod tests {
     fn made_names_are_owner_names() {
         for program in ["cscope", "a b", "", "ü", &"x".repeat(300), "[", "7"] {
             let name = owner_name(program, 4_194_304);
-            let run = RunSpec {
-                name: name.clone(),
-                keep: false,
-                leader: 1,
-                uid: 0,
-                profile: None,
-                is_steered: false,
-            };
-            assert!(run.check().is_ok(), "{name}");
+            let run = RunSpec { name, keep: false, leader: 1, uid: 0, profile: None, is_steered: false };
+            assert!(run.check().is_ok(), "{}", run.name);
         }
     }
 }

@@ -7,20 +7,24 @@
 use anyhow::{Context, Result};
 use clap::Args;
 use pantler_control::ControlError;
-use rustix::process::{Pid, Signal, getpid, kill_process, set_parent_process_death_signal};
-use rustix::process::{WaitOptions, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, kill_process, set_parent_process_death_signal, waitpid,
+};
 use std::ffi::OsString;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
-use crate::identity::Identity;
+use crate::identity::{Credentials, Identity, parse_environment};
 
 #[derive(Debug, Args)]
 pub struct Stage {
     /// User to become, with group and supplementary groups, as JSON
-    #[arg(long, value_parser = |text: &str| serde_json::from_str::<crate::identity::Credentials>(text))]
-    identity: Option<crate::identity::Credentials>,
+    #[arg(long, value_parser = |text: &str| serde_json::from_str::<Credentials>(text))]
+    identity: Option<Credentials>,
     /// File with the program's environment
     #[arg(long)]
     environment: String,
@@ -42,9 +46,11 @@ impl Staged {
         // The stage is still us, perhaps root: it must not start in an environment that another
         // user wrote, in which LD_PRELOAD names what to run. The program's environment travels in
         // memory that no other process can open.
-        let environment = environment::write(&identity.environment)?;
+        let environment = environment_file(&identity.environment)?;
         let mut command = Command::new("/proc/self/exe");
-        command.arg(WORD).arg(format!("--environment={}", environment::path(&environment)));
+        // The child reads it before it stands still, while we wait for that.
+        let path = format!("/proc/{}/fd/{}", std::process::id(), environment.as_raw_fd());
+        command.arg(WORD).arg(format!("--environment={path}"));
         if let Some(credentials) = &identity.credentials {
             command.arg(format!("--identity={}", serde_json::to_string(credentials)?));
         }
@@ -79,42 +85,23 @@ impl Staged {
 }
 
 /// An environment as a nameless file: variables end with a zero byte, as in `/proc/PID/environ`.
-mod environment {
-    use crate::identity::parse_environment;
-    use anyhow::{Context, Result};
-    use std::ffi::OsString;
-    use std::fs::File;
-    use std::io::Write;
-    use std::os::fd::AsRawFd;
-    use std::os::unix::ffi::OsStrExt;
-
-    pub fn write(variables: &[(OsString, OsString)]) -> Result<File> {
-        let file = rustix::fs::memfd_create("environment", rustix::fs::MemfdFlags::CLOEXEC)?;
-        let mut file = File::from(file);
-        let mut bytes = Vec::new();
-        for (key, value) in variables {
-            bytes.extend([key.as_bytes(), b"=", value.as_bytes(), b"\0"].concat());
-        }
-        file.write_all(&bytes).context("cannot hand over the environment")?;
-        Ok(file)
+fn environment_file(variables: &[(OsString, OsString)]) -> Result<File> {
+    let file = rustix::fs::memfd_create("environment", rustix::fs::MemfdFlags::CLOEXEC)?;
+    let mut file = File::from(file);
+    let mut bytes = Vec::new();
+    for (key, value) in variables {
+        bytes.extend([key.as_bytes(), b"=", value.as_bytes(), b"\0"].concat());
     }
-
-    /// Where a child of ours finds it. The child reads it before it stands still, while we wait for
-    /// that.
-    pub fn path(file: &File) -> String {
-        format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
-    }
-
-    pub fn read(path: &str) -> Result<Vec<(OsString, OsString)>> {
-        Ok(parse_environment(&std::fs::read(path).context("cannot read the environment")?))
-    }
+    file.write_all(&bytes).context("cannot hand over the environment")?;
+    Ok(file)
 }
 
 /// Stands still until told to go, and becomes the program. Returns only when that fails.
 pub fn stage(arguments: &Stage) -> Result<()> {
     // Nothing would wake this process if `pantler run` were killed now.
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    let environment = environment::read(&arguments.environment)?;
+    let environment = std::fs::read(&arguments.environment).context("cannot read the environment")?;
+    let environment = parse_environment(&environment);
     kill_process(getpid(), Signal::STOP)?;
     set_parent_process_death_signal(None)?;
     if let Some(credentials) = &arguments.identity {

@@ -106,14 +106,4 @@ mod tests {
         assert_eq!(screen("a\nb\nc\n", 3), "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J");
         assert_eq!(screen("a\n", 0), "\x1b[Ha\x1b[K\n\x1b[J");
     }
-
-    #[test]
-    fn json_has_version_and_kind() {
-        let line = output::to_json("stat", &table::tests::sample()).unwrap();
-        assert!(
-            line.starts_with("{\"version\":2,\"kind\":\"stat\",\"body\":{\"name\":\"/mnt/data\""),
-            "{line}"
-        );
-        assert_eq!(line.lines().count(), 1);
-    }
 }

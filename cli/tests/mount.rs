@@ -227,7 +227,7 @@ fn harmed(place: &Place) -> (Mounted, Server) {
     (options.cache_bytes, options.block_bytes) = (1 << 20, 4096);
     (options.lookahead, options.allocation) = (Lookahead::None, Allocation::LruS);
     let mounted = Mount::new(options).unwrap().spawn().unwrap();
-    let host = Arc::new(Host::new());
+    let host = Arc::new(Host::default());
     host.add(mounted.body()).unwrap();
     fs::create_dir(place.folder.path().join("run")).unwrap();
     let server = Server::bind(&place.folder.path().join("run/control.sock"), host).unwrap();

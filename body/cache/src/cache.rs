@@ -247,8 +247,7 @@ impl Cache {
 
     /// Recomputes every invariant, and panics with the number of one that fails. For tests.
     pub fn validate(&self) {
-        let frames = self.lock();
-        frames.validate(&self.slab);
+        self.lock().validate(&self.slab);
     }
 
     /// The bytes where they are, when one block holds them all, or several in adjoining buffers.

@@ -339,20 +339,12 @@ impl Frames {
     }
 
     /// A block holds these bytes from now on, `valid` of which the file has: readers may have them.
-    pub(crate) fn publish(
-        &mut self,
-        block: Block,
-        frame: Frame,
-        held: Pages,
-        valid: u32,
-        slab: &Slab,
-    ) -> Slot {
+    pub(crate) fn publish(&mut self, block: Block, frame: Frame, held: Pages, valid: u32, slab: &Slab) {
         let slot = self.slot_mut(frame);
         *slot = Slot { valid, held, state: State::Ready, ..*slot };
-        let slot = *slot;
-        self.buffers.back(slot.buffer, held, slab);
+        let buffer = slot.buffer;
+        self.buffers.back(buffer, held, slab);
         self.steward.weigh(block, held.count());
-        slot
     }
 
     /// The block leaves without being replaced: a failed fetch, or content that was invalidated.
@@ -375,13 +367,10 @@ impl Frames {
     /// Takes a slot out of the queue, if it is there: the caller brings its bytes (F4).
     pub(crate) fn take_queued(&mut self, frame: Frame) -> bool {
         let slot = self.slot_mut(frame);
-        let is_queued = slot.state == State::Queued;
-        if is_queued {
-            slot.state = State::Filling;
-            let ticket = slot.ticket;
-            self.scheduler.cancel(ticket);
-        }
-        is_queued
+        let Slot { ticket, state: State::Queued, .. } = *slot else { return false };
+        slot.state = State::Filling;
+        self.scheduler.cancel(ticket);
+        true
     }
 
     /// A prefetch brought nothing: counted and forgotten.
@@ -404,15 +393,13 @@ impl Frames {
 
     fn empty(&mut self, frame: Frame, slab: &Slab) {
         self.tickets += 1;
-        let ticket = self.tickets;
-        let slot = self.slot_mut(frame);
-        let (buffer, before) = (slot.buffer, *slot);
-        *slot = Slot { ticket, ..EMPTY };
+        let emptied = Slot { ticket: self.tickets, ..EMPTY };
+        let before = std::mem::replace(self.slot_mut(frame), emptied);
         if before.state == State::Queued {
             self.scheduler.cancel(before.ticket);
         }
-        if buffer != NONE {
-            self.buffers.put_back(buffer, slab);
+        if before.buffer != NONE {
+            self.buffers.put_back(before.buffer, slab);
         }
     }
 

@@ -42,7 +42,7 @@ unsafe impl Sync for Slab {}
 impl Slab {
     pub(crate) fn new(buffers: usize, block_bytes: usize) -> io::Result<Self> {
         let length = buffers.checked_mul(block_bytes + size_of::<AtomicU32>()).filter(|&length| length > 0);
-        let length = length.ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        let length = length.ok_or(io::ErrorKind::OutOfMemory)?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: asks for fresh memory anywhere; nothing existing is touched.
@@ -50,8 +50,7 @@ impl Slab {
         if memory == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let memory =
-            NonNull::new(memory.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { memory, length, buffers, block_bytes })
     }
 

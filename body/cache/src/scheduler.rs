@@ -70,7 +70,7 @@ pub(crate) struct BlockFetch {
 
 /// A run in flight.
 pub(crate) struct Begun {
-    tag: u64,
+    pub(crate) tag: u64,
     pub(crate) fetches: Vec<BlockFetch>,
     /// Blocks of a hole between them that is read through, at most (Q7).
     pub(crate) hole_max: u64,
@@ -234,11 +234,7 @@ impl Scheduler {
         }
     }
 
-    pub(crate) fn completed(&mut self, run: &Begun) {
-        self.end(run.tag);
-    }
-
-    /// A reader waits for blocks from now on, until [it is over](Self::demanded), and reads them
+    /// A reader waits for blocks from now on, until [it is over](Self::completed), and reads them
     /// once they [take their turn](Self::take_turn).
     ///
     /// The first is at `offset` of its file. Of a file on no list it is as if the device stood
@@ -287,12 +283,8 @@ impl Scheduler {
         Some(Begun { tag: run.tag(), fetches: fetches.collect(), hole_max: run.hole_max })
     }
 
-    /// The demand with that ticket is over.
-    pub(crate) fn demanded(&mut self, ticket: u64) {
-        self.end(ticket);
-    }
-
-    fn end(&mut self, tag: u64) {
+    /// A run is over, or the demand with that ticket.
+    pub(crate) fn completed(&mut self, tag: u64) {
         let now_ns = self.now_ns();
         self.ordered.completed(tag, now_ns);
     }
@@ -304,7 +296,7 @@ impl Scheduler {
         for departure in departures {
             match departure {
                 Departure::Run(run) => {
-                    self.completed(&run);
+                    self.completed(run.tag);
                     abandoned.extend(run.fetches);
                 }
                 demand => self.departures.push_back(demand),
@@ -394,7 +386,7 @@ mod tests {
             scheduler.validate();
             assert!(scheduler.next().is_none(), "one at a time");
             runs.push(indices(&run));
-            scheduler.completed(&run);
+            scheduler.completed(run.tag);
         }
         assert_eq!(runs, [vec![1], vec![3, 4], vec![10]]);
         assert_eq!(scheduler.waiting(), 0);
@@ -410,7 +402,7 @@ mod tests {
             assert_eq!(scheduler.take_turn(77), !begins);
             assert_eq!(scheduler.next().is_some(), begins);
             assert!(!begins || scheduler.take_turn(77));
-            scheduler.demanded(77);
+            scheduler.completed(77);
             assert_eq!(scheduler.next().is_some(), !begins);
         }
     }
@@ -428,7 +420,7 @@ mod tests {
         for ticket in 100..116 {
             scheduler.demand(OwnerId(2), demand(ticket), 1, 0);
             assert!(scheduler.take_turn(ticket) && (ticket == 115 || scheduler.next().is_none()), "{ticket}");
-            scheduler.demanded(ticket);
+            scheduler.completed(ticket);
         }
         // A turn of them was enough: the batch goes before the next, up to what is awaited.
         scheduler.demand(OwnerId(2), demand(116), 1, 0);
@@ -436,11 +428,11 @@ mod tests {
             assert!(!scheduler.take_turn(116), "before {index}");
             let run = scheduler.next().expect("its turn");
             assert_eq!(indices(&run), [index]);
-            scheduler.completed(&run);
+            scheduler.completed(run.tag);
             scheduler.validate();
         }
         assert!(scheduler.take_turn(116));
-        scheduler.demanded(116);
+        scheduler.completed(116);
     }
 
     #[test]
@@ -452,7 +444,7 @@ mod tests {
         scheduler.demand(OwnerId(2), wanted(Why::Demand, 77), 1, 0);
         assert_eq!(scheduler.abandon().len(), 3);
         assert!(scheduler.take_turn(77) && scheduler.waiting() == 0);
-        scheduler.demanded(77);
+        scheduler.completed(77);
         assert_eq!(scheduler.on_their_way(), 0);
         scheduler.validate();
     }

@@ -11,7 +11,7 @@ use pantler_control::{
 };
 use pantler_origin::{Attributes, Origin};
 use pantler_steward::{Decision, FileId, OwnerId};
-use rustix::fs::{AtFlags, StatxFlags};
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use crate::content::Content;
 use crate::core::Core;
@@ -113,15 +113,8 @@ impl MountBody {
 
     /// What file a descriptor is, and the device of this mount.
     fn key(&self, path: &Path, file: Option<BorrowedFd<'_>>) -> Result<(FileKey, u64), ControlError> {
-        let unknown = || not_here(path);
-        let file = file.ok_or_else(unknown)?;
-        let file = identity(file)?;
-        let root = rustix::fs::statx(
-            rustix::fs::CWD,
-            &self.mountpoint,
-            AtFlags::STATX_DONT_SYNC,
-            StatxFlags::BASIC_STATS,
-        );
+        let file = identity(file.ok_or_else(|| not_here(path))?)?;
+        let root = statx(CWD, &self.mountpoint, AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS);
         let root = root.map_err(std::io::Error::from)?;
         let mounted = rustix::fs::makedev(root.stx_dev_major, root.stx_dev_minor);
         Ok((file, mounted))
@@ -346,7 +339,7 @@ fn not_here(path: &Path) -> ControlError {
 fn identity(file: BorrowedFd<'_>) -> Result<FileKey, ControlError> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::BTIME;
-    let stat = rustix::fs::statx(file, c"", flags, wanted).map_err(std::io::Error::from)?;
+    let stat = statx(file, c"", flags, wanted).map_err(std::io::Error::from)?;
     Ok(FileKey::from(&Attributes::from(&stat)))
 }
 

@@ -8,6 +8,7 @@ use fuser::Request;
 use pantler_control::{ControlError, Hint, HintAnswer};
 use pantler_origin::Node;
 use pantler_steward::{OwnerId, PolicyName};
+use rustix::io::Errno;
 
 use crate::core::Core;
 use crate::inodes::Inode;
@@ -95,7 +96,7 @@ impl Core {
     }
 
     fn say(&self, request: &Request, inode: &Inode, word: &str) -> io::Result<Vec<u8>> {
-        let content = inode.content().map_err(|_| io::Error::from_raw_os_error(libc::ENODATA))?;
+        let content = inode.content().map_err(|_| Errno::NODATA)?;
         let owner = self.owner(request);
         let file = content.file();
         let text = match word {
@@ -111,7 +112,7 @@ impl Core {
                 let cached = self.cache().with_steward(|steward| steward.cached(file).count());
                 format!("cached {cached} of {blocks} blocks of {} bytes", self.cache().block_bytes())
             }
-            _ => return Err(io::Error::from_raw_os_error(libc::ENODATA)),
+            _ => return Err(Errno::NODATA.into()),
         };
         Ok(text.into_bytes())
     }
@@ -119,27 +120,22 @@ impl Core {
     /// An attribute was set, or removed if there is no value. Attributes are mostly set by a
     /// command that ends at once, so they speak for its user, if not for its run.
     fn hear(&self, request: &Request, inode: &Inode, word: &str, value: Option<&[u8]>) -> io::Result<()> {
-        let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
         let content = inode.content()?;
         let owner = self.owner(request);
-        let text = value.map(std::str::from_utf8).transpose().map_err(|_| invalid())?.map(str::trim);
+        let text = value.map(std::str::from_utf8).transpose().map_err(|_| Errno::INVAL)?.map(str::trim);
         let hint = match word {
             "priority" => {
-                let priority = text.map_or(Ok(0), str::parse).map_err(|_| invalid())?;
+                let priority = text.map_or(Ok(0), str::parse).map_err(|_| Errno::INVAL)?;
                 Hint::SetPriority { path: PathBuf::new(), priority }
             }
             "policy" => {
-                let policy = text
-                    .map(str::parse::<PolicyName>)
-                    .transpose()
-                    .map_err(|_| invalid())?
-                    .unwrap_or_default();
+                let policy = text.map_or(Ok(PolicyName::default()), str::parse).map_err(|_| Errno::INVAL)?;
                 let priority = self.cache().with_steward(|s| s.priority(owner, content.file()));
                 Hint::SetPolicy { priority, policy }
             }
-            _ => return Err(io::Error::from_raw_os_error(libc::EPERM)),
+            _ => return Err(Errno::PERM.into()),
         };
-        hint.check().map_err(|_| invalid())?;
+        hint.check().map_err(|_| Errno::INVAL)?;
         let (programs, uid) = (&self.programs, request.uid());
         if programs.runs().holds(owner) {
             return programs.hint_owner(owner, &hint, Some(content)).map(drop).map_err(refused);
@@ -183,15 +179,15 @@ impl Core {
         command: u32,
         data: &[u8],
     ) -> io::Result<Vec<u8>> {
-        let unknown = || io::Error::from_raw_os_error(libc::ENOTTY);
         let call = Call::decode(command, data).map_err(|error| match error {
-            CallError::Value => io::Error::from_raw_os_error(libc::EINVAL),
-            CallError::Unknown | CallError::Reserved => unknown(),
+            CallError::Value => Errno::INVAL,
+            CallError::Unknown | CallError::Reserved => Errno::NOTTY,
         })?;
         if let Call::Held { .. } = call {
             return Ok(call.answer(0));
         }
-        self.call_about_lists(self.owner_of_call(request, &call), &call).unwrap_or_else(|| Err(unknown()))
+        let answer = self.call_about_lists(self.owner_of_call(request, &call), &call);
+        answer.unwrap_or_else(|| Err(Errno::NOTTY.into()))
     }
 
     /// One of the papers' calls on an open file. Unknown ones are not ours: `ENOTTY`.
@@ -203,9 +199,9 @@ impl Core {
         data: &[u8],
     ) -> io::Result<Vec<u8>> {
         let call = Call::decode(command, data).map_err(|error| match error {
-            CallError::Unknown => io::Error::from_raw_os_error(libc::ENOTTY),
-            CallError::Reserved => io::Error::from_raw_os_error(libc::EOPNOTSUPP),
-            CallError::Value => io::Error::from_raw_os_error(libc::EINVAL),
+            CallError::Unknown => Errno::NOTTY,
+            CallError::Reserved => Errno::OPNOTSUPP,
+            CallError::Value => Errno::INVAL,
         })?;
         let owner = self.owner_of_call(request, &call);
         if let Some(answer) = self.call_about_lists(owner, &call) {
@@ -248,5 +244,5 @@ fn ours(name: &OsStr) -> Option<&str> {
 /// A hint over a bound (C6) or out of range.
 fn refused(error: ControlError) -> io::Error {
     tracing::debug!(%error, "hint refused");
-    io::Error::from_raw_os_error(libc::ENOSPC)
+    Errno::NOSPC.into()
 }

@@ -52,11 +52,12 @@ impl Core {
         let origin = Origin::open(&options.origin)?.avoiding_mounts();
         let options = MountOptions { read_only: options.read_only || options.origin.is_store(), ..options };
         let opened = tiers::open(&options)?;
-        let cache = Cache::with_tiers(options.cache(), opened.tiers.clone()).map_err(|error| {
-            tiers::unmake(&opened.tiers);
+        let all = opened.iter().map(|(tier, _)| Arc::clone(tier)).collect();
+        let cache = Cache::with_tiers(options.cache(), all).map_err(|error| {
+            tiers::unmake(&opened);
             options.refused(error)
         })?;
-        for (number, _) in opened.works.iter().enumerate().filter(|(_, works)| !**works) {
+        for (number, _) in opened.iter().enumerate().filter(|(_, (_, works))| !works) {
             cache.begin_without_tier(number);
         }
         let stems = tiers::stems(&options, &origin);
@@ -121,7 +122,9 @@ impl Core {
     /// The user that asks, with its groups.
     pub(crate) fn caller_of(&self, request: &Request) -> Caller {
         let (uid, gid) = (request.uid(), request.gid());
-        let groups = status_numbers(request.pid(), "Groups:");
+        let is_plain_root = uid == 0 && gid == 0;
+        // A process that is gone, or cannot be seen from here, keeps its primary group only.
+        let groups = if is_plain_root { Vec::new() } else { status_numbers(request.pid(), "Groups:") };
         Caller { uid, gid, groups, umask: 0 }
     }
 
@@ -138,11 +141,7 @@ impl Core {
             // It knows no users: all that the kernel let in may read everything.
             return Caller { umask, ..Caller::own() }.act();
         }
-        let (uid, gid) = (request.uid(), request.gid());
-        let is_plain_root = uid == 0 && gid == 0;
-        // A process that is gone, or cannot be seen from here, keeps its primary group only.
-        let groups = if is_plain_root { Vec::new() } else { status_numbers(request.pid(), "Groups:") };
-        Caller { uid, gid, groups, umask }.act()
+        Caller { umask, ..self.caller_of(request) }.act()
     }
 
     /// What the kernel is told about inode `number`.

@@ -48,6 +48,16 @@ const AROUND_FAULT_BYTES: u32 = 32 << 10;
 const LISTING_CAPABILITIES: &[InitFlags] =
     &[InitFlags::FUSE_DO_READDIRPLUS, InitFlags::FUSE_READDIRPLUS_AUTO];
 
+/// Gives what a result has, or its error.
+macro_rules! answer {
+    ($result:expr, $reply:ident, $value:pat => $give:expr) => {
+        match $result {
+            Ok($value) => $give,
+            Err(error) => $reply.error(errno(error)),
+        }
+    };
+}
+
 /// The file system that fuser drives.
 pub(crate) struct Served(pub(crate) Arc<Core>);
 
@@ -72,34 +82,26 @@ impl Served {
     }
 
     fn enter(&self, entered: io::Result<Entered>, reply: ReplyEntry) {
-        match entered {
-            Ok((inode, attributes)) => {
-                reply.entry(&self.core().ttl(), &self.core().shown(&attributes, inode.number), Generation(0));
-            }
-            Err(error) => reply.error(errno(error)),
-        }
+        answer!(entered, reply, (inode, attributes) => {
+            reply.entry(&self.core().ttl(), &self.core().shown(&attributes, inode.number), Generation(0));
+        });
     }
 
     fn attributes(&self, result: io::Result<Attributes>, number: INodeNo, reply: ReplyAttr) {
-        match result {
-            Ok(attributes) => reply.attr(&self.core().ttl(), &self.core().shown(&attributes, number.0)),
-            Err(error) => reply.error(errno(error)),
-        }
+        answer!(result, reply, attributes => {
+            reply.attr(&self.core().ttl(), &self.core().shown(&attributes, number.0));
+        });
     }
 
     fn written(&self, result: Changed<u32>, reply: ReplyWrite) {
-        match result {
-            Ok((count, unseen)) => self.core().page_dropper.answer(unseen, move || reply.written(count)),
-            Err(error) => reply.error(errno(error)),
-        }
+        answer!(result, reply, (count, unseen) => {
+            self.core().page_dropper.answer(unseen, move || reply.written(count));
+        });
     }
 }
 
 fn empty(result: io::Result<()>, reply: ReplyEmpty) {
-    match result {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(errno(error)),
-    }
+    answer!(result, reply, () => reply.ok());
 }
 
 fn bytes(result: io::Result<Vec<u8>>, size: u32, reply: ReplyXattr) {
@@ -176,10 +178,9 @@ impl Filesystem for Served {
     }
 
     fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
-        match self.core().inodes.get(number.0).and_then(|inode| inode.node()?.read_link()) {
-            Ok(target) => reply.data(target.as_encoded_bytes()),
-            Err(error) => reply.error(errno(error)),
-        }
+        answer!(self.core().inodes.get(number.0).and_then(|inode| inode.node()?.read_link()), reply, path => {
+            reply.data(path.as_encoded_bytes());
+        });
     }
 
     fn mknod(
@@ -245,10 +246,9 @@ impl Filesystem for Served {
     }
 
     fn open(&self, request: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        match self.core().open(request, number.0, flags.0) {
-            Ok(handle) => reply.opened(handle, OPEN_FLAGS),
-            Err(error) => reply.error(errno(error)),
-        }
+        answer!(self.core().open(request, number.0, flags.0), reply, handle => {
+            reply.opened(handle, OPEN_FLAGS);
+        });
     }
 
     fn create(
@@ -261,13 +261,11 @@ impl Filesystem for Served {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        match self.core().create(request, parent.0, name, (mode, umask), flags) {
-            Ok(((inode, attributes), handle)) => {
-                let attributes = self.core().shown(&attributes, inode.number);
-                reply.created(&self.core().ttl(), &attributes, Generation(0), handle, OPEN_FLAGS);
-            }
-            Err(error) => reply.error(errno(error)),
-        }
+        let created = self.core().create(request, parent.0, name, (mode, umask), flags);
+        answer!(created, reply, ((inode, attributes), handle) => {
+            let attributes = self.core().shown(&attributes, inode.number);
+            reply.created(&self.core().ttl(), &attributes, Generation(0), handle, OPEN_FLAGS);
+        });
     }
 
     fn read(
@@ -329,17 +327,13 @@ impl Filesystem for Served {
     }
 
     fn opendir(&self, request: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.core().open_directory(request, number.0) {
-            Ok(handle) => reply.opened(handle, FopenFlags::empty()),
-            Err(error) => reply.error(errno(error)),
-        }
+        answer!(self.core().open_directory(request, number.0), reply, handle => {
+            reply.opened(handle, FopenFlags::empty());
+        });
     }
 
     fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, from: u64, mut reply: ReplyDirectory) {
-        match self.core().list(handle.0, from, &mut reply) {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(error)),
-        }
+        answer!(self.core().list(handle.0, from, &mut reply), reply, () => reply.ok());
     }
 
     fn readdirplus(
@@ -350,10 +344,9 @@ impl Filesystem for Served {
         from: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        match self.core().list_plus(request, number.0, handle.0, from, &mut reply) {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(error)),
-        }
+        answer!(self.core().list_plus(request, number.0, handle.0, from, &mut reply), reply, () => {
+            reply.ok();
+        });
     }
 
     fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
@@ -367,8 +360,8 @@ impl Filesystem for Served {
     }
 
     fn statfs(&self, _: &Request, number: INodeNo, reply: ReplyStatfs) {
-        match self.core().inodes.get(number.0).and_then(|inode| inode.node()?.file_system()) {
-            Ok(s) => reply.statfs(
+        answer!(self.core().inodes.get(number.0).and_then(|inode| inode.node()?.file_system()), reply, s => {
+            reply.statfs(
                 s.f_blocks,
                 s.f_bfree,
                 s.f_bavail,
@@ -377,9 +370,8 @@ impl Filesystem for Served {
                 s.f_bsize as u32,
                 s.f_namemax as u32,
                 s.f_frsize as u32,
-            ),
-            Err(error) => reply.error(errno(error)),
-        }
+            );
+        });
     }
 
     fn setxattr(
@@ -423,10 +415,7 @@ impl Filesystem for Served {
         } else {
             self.core().ioctl(request, handle.0, command, data)
         };
-        match answer {
-            Ok(answer) => reply.ioctl(0, &answer),
-            Err(error) => reply.error(errno(error)),
-        }
+        answer!(answer, reply, answer => reply.ioctl(0, &answer));
     }
 
     fn fallocate(
@@ -439,10 +428,10 @@ impl Filesystem for Served {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        match self.core().allocate(request, handle.0, (offset, length), mode as u32) {
-            Ok(((), unseen)) => self.core().page_dropper.answer(unseen, move || reply.ok()),
-            Err(error) => reply.error(errno(error)),
-        }
+        let allocated = self.core().allocate(request, handle.0, (offset, length), mode as u32);
+        answer!(allocated, reply, ((), unseen) => {
+            self.core().page_dropper.answer(unseen, move || reply.ok());
+        });
     }
 
     fn lseek(
@@ -454,10 +443,7 @@ impl Filesystem for Served {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        match self.core().seek(handle.0, offset, whence) {
-            Ok(offset) => reply.offset(offset),
-            Err(error) => reply.error(errno(error)),
-        }
+        answer!(self.core().seek(handle.0, offset, whence), reply, offset => reply.offset(offset));
     }
 
     fn copy_file_range(

@@ -16,6 +16,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, Weak};
 
 use pantler_origin::{Attributes, Kind, Node, Time};
+use rustix::io::Errno;
 
 use crate::content::{Content, Shelf};
 use crate::descriptors::Charge;
@@ -32,7 +33,6 @@ const IDLE_CONTENTS_MAX: usize = if cfg!(test) { 16 } else { 16_384 };
 /// Directories without a descriptor that are opened one after the other to find a name.
 const NAMED_IN_A_ROW_MAX: usize = 256;
 
-/// One inode.
 pub(crate) struct Inode {
     pub(crate) number: u64,
     key: FileKey,
@@ -75,18 +75,19 @@ impl Inode {
                 break node;
             }
             if names.len() == NAMED_IN_A_ROW_MAX {
-                return Err(io::Error::from_raw_os_error(libc::ENFILE));
+                return Err(Errno::NFILE.into());
             }
-            let (directory, name) = at.named().found.clone().ok_or_else(stale)?;
+            let (directory, name) = at.named().found.clone().ok_or(Errno::STALE)?;
             names.push((at.key, name));
             next = Some(directory);
         };
         for (key, name) in names.into_iter().rev() {
-            let is_gone =
-                |error: &io::Error| matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR));
-            let found = node.lookup(&name).map_err(|error| if is_gone(&error) { stale() } else { error })?;
+            let found = node.lookup(&name).map_err(|error| match Errno::from_io_error(&error) {
+                Some(Errno::NOENT | Errno::NOTDIR) => Errno::STALE.into(),
+                _ => error,
+            })?;
             if FileKey::from(&found.attributes()?) != key {
-                return Err(stale());
+                return Err(Errno::STALE.into());
             }
             node = Arc::new(found);
         }
@@ -202,7 +203,7 @@ impl Inodes {
     pub(crate) fn get(&self, number: u64) -> io::Result<Arc<Inode>> {
         let table = self.table.read().expect("the table is in order");
         let found = table.get(&number).map(|(inode, _)| Arc::clone(inode));
-        found.ok_or_else(stale)
+        found.ok_or_else(|| Errno::STALE.into())
     }
 
     /// Counts one lookup of the inode that `node` is, which is new or known. It holds the node if
@@ -317,10 +318,6 @@ impl Inodes {
         keys.foreign += 1;
         FOREIGN_FIRST + keys.foreign
     }
-}
-
-fn stale() -> io::Error {
-    io::Error::from_raw_os_error(libc::ESTALE)
 }
 
 fn content_of(keys: &mut Keys, shelf: &Shelf, key: FileKey) -> Arc<Content> {

@@ -23,6 +23,7 @@ use pantler_control::{ControlError, LIST_FILES_MAX, ListAnswer, Speaker};
 use pantler_origin::{Caller, OpenFile, OpenMode, Source};
 use pantler_steward::lists::Chunk;
 use pantler_steward::{HintError, OwnerId};
+use rustix::io::Errno;
 
 use crate::content::Shelf;
 use crate::inodes::Inode;
@@ -193,13 +194,13 @@ impl Lists {
     /// end](Self::end_file_list).
     pub(crate) fn start_file_list(&self, owner: OwnerId, files: u32) -> io::Result<()> {
         if files as usize > LIST_FILES_MAX {
-            return Err(io::Error::from_raw_os_error(libc::E2BIG));
+            return Err(Errno::TOOBIG.into());
         }
         let uid = self.check_list_share(owner).map_err(refused)?;
         self.forget(owner);
         let mut state = self.lock();
         if state.recordings.len() >= RECORDINGS_MAX {
-            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+            return Err(Errno::NOSPC.into());
         }
         state.recordings.insert(owner, Part { uid, entries: VecDeque::new() });
         self.is_recording.store(true, Ordering::Release);
@@ -210,8 +211,7 @@ impl Lists {
     /// start.
     pub(crate) fn end_file_list(&self, owner: OwnerId) -> io::Result<u32> {
         let mut state = self.lock();
-        let recorded = state.recordings.remove(&owner);
-        let Part { uid, entries } = recorded.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
+        let Part { uid, entries } = state.recordings.remove(&owner).ok_or(Errno::INVAL)?;
         self.is_recording.store(!state.recordings.is_empty(), Ordering::Release);
         drop(state);
         let count = entries.len() as u32;
@@ -286,7 +286,7 @@ impl Lists {
         append: bool,
     ) -> io::Result<()> {
         if !opened.file.mode().reads() {
-            return Err(io::Error::from_raw_os_error(libc::EBADF));
+            return Err(Errno::BADF.into());
         }
         self.put_list(owner, self.listed(opened, Some(ranges)), append).map_err(refused)
     }
@@ -362,11 +362,8 @@ pub(crate) fn open_as(speaker: &Speaker, inode: &Inode) -> Result<(Caller, OpenF
 
 /// A list over a bound (C6), or that makes no sense.
 fn refused(error: HintError) -> io::Error {
+    use HintError::{EmptyBytes, EmptyRange, NegativeRange};
     tracing::debug!(%error, "list refused");
-    io::Error::from_raw_os_error(match error {
-        HintError::EmptyRange { .. } | HintError::EmptyBytes { .. } | HintError::NegativeRange { .. } => {
-            libc::EINVAL
-        }
-        _ => libc::ENOSPC,
-    })
+    let is_nonsense = matches!(error, EmptyRange { .. } | EmptyBytes { .. } | NegativeRange { .. });
+    if is_nonsense { Errno::INVAL } else { Errno::NOSPC }.into()
 }

@@ -40,18 +40,6 @@ pub struct MountedCounters {
     pub open_files: usize,
 }
 
-impl Mounted {
-    /// What it counted about each lower tier, nearest first.
-    pub fn tiers(&self) -> Vec<pantler_control::TierStat> {
-        self.core.cache().tier_stats()
-    }
-
-    /// Waits until nothing waits to go to a lower tier, at most `limit`. Whether nothing does.
-    pub fn drain_tiers(&self, limit: Duration) -> bool {
-        self.core.cache().drain_tiers(limit)
-    }
-}
-
 impl Mount {
     /// Opens the origin and makes the cache. Nothing is mounted yet.
     ///
@@ -212,14 +200,20 @@ impl Mounted {
         }
     }
 
+    /// What it counted about each lower tier, nearest first.
+    pub fn tiers(&self) -> Vec<pantler_control::TierStat> {
+        self.core.cache().tier_stats()
+    }
+
+    /// Waits until nothing waits to go to a lower tier, at most `limit`. Whether nothing does.
+    pub fn drain_tiers(&self, limit: Duration) -> bool {
+        self.core.cache().drain_tiers(limit)
+    }
+
     /// Whether it is still served: false once it was unmounted, or a request panicked. Then it
     /// is to be unmounted.
     pub fn is_served(&self) -> bool {
-        !self.is_broken() && self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
-    }
-
-    fn is_broken(&self) -> bool {
-        self.core.is_broken()
+        !self.core.is_broken() && self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
     /// Whether a control door took the mount point away. Programs that hold files open may still be
@@ -243,14 +237,14 @@ impl Mounted {
         // Serving that ended by a panic leaves the mount, and the kernel may not have noticed yet
         // that there is no server; serving that ended because of an unmount may leave another's
         // mount.
-        let is_ours = || self.is_broken() || stale::is_left_behind(&self.mountpoint);
+        let is_ours = || self.core.is_broken() || stale::is_left_behind(&self.mountpoint);
         if !self.is_stopped() && (!thread.is_finished() || is_ours()) {
             stale::detach(&self.mountpoint)?;
         }
         let start = Instant::now();
         // Requests may wait for one that panicked.
         let wait = |start: Instant| {
-            while !thread.is_finished() && !self.is_broken() && start.elapsed() < GRACE {
+            while !thread.is_finished() && !self.core.is_broken() && start.elapsed() < GRACE {
                 std::thread::sleep(Duration::from_millis(2));
             }
         };
@@ -281,10 +275,10 @@ impl Mounted {
             }
         }
         // Where a request panicked it is not known what waits.
-        if !self.is_broken() {
+        if !self.core.is_broken() {
             self.core.tier_threads.stop(&self.core.shelf);
         }
-        if self.is_broken() { Err(MountError::Broken { path: self.mountpoint.clone() }) } else { Ok(()) }
+        if self.core.is_broken() { Err(MountError::Broken { path: self.mountpoint.clone() }) } else { Ok(()) }
     }
 
     /// The mount as the control doors see it.

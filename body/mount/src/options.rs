@@ -210,23 +210,20 @@ impl MountOptions {
 
     /// Refuses what makes no sense, and counts the cache as this process's.
     pub(crate) fn check(&self) -> Result<Hosted, MountError> {
+        let refused = |text: String| Err(MountError::Option(text));
         if self.threads == 0 || self.threads > THREADS_MAX {
-            let text = format!("threads {}: expected 1 to {THREADS_MAX}", self.threads);
-            return Err(MountError::Option(text));
+            return refused(format!("threads {}: expected 1 to {THREADS_MAX}", self.threads));
         }
         if self.window == 0 || self.window > WINDOW_MAX {
-            let text = format!("window {}: expected 1 to {WINDOW_MAX} blocks", self.window);
-            return Err(MountError::Option(text));
+            return refused(format!("window {}: expected 1 to {WINDOW_MAX} blocks", self.window));
         }
         if self.prefetchers > THREADS_MAX {
-            let text = format!("prefetchers {}: expected at most {THREADS_MAX}", self.prefetchers);
-            return Err(MountError::Option(text));
+            return refused(format!("prefetchers {}: expected at most {THREADS_MAX}", self.prefetchers));
         }
         if self.mountpoint.canonicalize().is_ok_and(|path| path == std::path::Path::new("/")) {
             // Processes start below their root, so they would not meet it; and to cover "/" is to
             // cover everything.
-            let text = "mount point \"/\": expected another directory than the root".to_owned();
-            return Err(MountError::Option(text));
+            return refused("mount point \"/\": expected another directory than the root".to_owned());
         }
         if let Place::Directory(origin) = &self.origin {
             nesting::check(origin, &self.mountpoint)?;
@@ -254,13 +251,6 @@ impl MountOptions {
         CacheError::CacheBytes { bytes: self.cache_bytes, least, block_bytes }.into()
     }
 
-    fn demotions(&self) -> u32 {
-        match self.tiers.places.is_empty() {
-            true => 0,
-            false => self.tiers.waiting_buffers(self.cache_bytes, self.block_bytes),
-        }
-    }
-
     /// Alone, what reads no more than LRU or the kernel would
     /// (docs/decisions/0087-a-duel-by-default.md). Over tiers LRU: ULC takes what leaves for the
     /// block used longest ago, and a duel sent down three times as many.
@@ -282,7 +272,7 @@ impl MountOptions {
             order: self.order,
             trusting: self.trusting,
             prefetchers: self.prefetchers as u32,
-            demotions: self.demotions(),
+            demotions: self.tiers.waiting_buffers(self.cache_bytes, self.block_bytes),
             passing: None,
             seed: seed(),
             log: self.log,

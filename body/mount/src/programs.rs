@@ -94,7 +94,7 @@ impl Programs {
         self.owner_of(id, uid)
     }
 
-    pub(crate) fn begin_owner(&self, new: NewOwner) {
+    fn begin_owner(&self, new: NewOwner) {
         self.inherit(new.id, new.inherits, new.process, new.uid, new.former);
         if new.is_owner_new {
             self.defaults().apply(self.cache(), new.uid, new.id);
@@ -104,7 +104,6 @@ impl Programs {
         }
     }
 
-    /// A hint for one owner.
     pub(crate) fn hint_owner(
         &self,
         owner: OwnerId,

@@ -112,8 +112,7 @@ impl Core {
             Ok(handle) => handle,
             Err(error) => return reply.error(errno(error)),
         };
-        let owner =
-            self.programs.owners().of(request.pid(), request.uid(), |new| self.programs.begin_owner(new));
+        let owner = self.owner(request);
         let read = Read { owner, handle, offset, length: length as usize, is_mapped, reply };
         match self.limiter.begin(read, |read| self.would_wait(read)) {
             Admission::AtOnce(read) => self.serve(read),

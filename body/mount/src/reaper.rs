@@ -103,9 +103,8 @@ fn work(mailbox: &Mailbox, poll: &OwnedFd, lifecycle: &Lifecycle) {
     let mut events = Vec::with_capacity(64);
     loop {
         events.clear();
-        let until = round.map(|(at, _)| at.saturating_duration_since(Instant::now()));
-        let until =
-            until.map(|time| Timespec { tv_sec: time.as_secs() as _, tv_nsec: time.subsec_nanos().into() });
+        let left = round.map(|(at, _)| at.saturating_duration_since(Instant::now()));
+        let until = left.and_then(|left| Timespec::try_from(left).ok());
         let waited = epoll::wait(poll, rustix::buffer::spare_capacity(&mut events), until.as_ref());
         if waited.is_err_and(|error| error != rustix::io::Errno::INTR) {
             return;

@@ -54,12 +54,9 @@ pub(crate) fn detach(mountpoint: &Path) -> Result<(), MountError> {
         // Without privileges, the helper that mounted also unmounts.
         Err(Errno::PERM) => {
             let helper = std::process::Command::new("fusermount3").arg("-uz").arg(mountpoint).output();
-            match helper.map_err(failed)? {
-                output if output.status.success() => Ok(()),
-                output => {
-                    Err(failed(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned())))
-                }
-            }
+            let helper = helper.map_err(failed)?;
+            let said = String::from_utf8_lossy(&helper.stderr).trim().to_owned();
+            if helper.status.success() { Ok(()) } else { Err(failed(io::Error::other(said))) }
         }
         Err(error) => Err(failed(error.into())),
     }

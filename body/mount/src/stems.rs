@@ -79,11 +79,8 @@ mod tests {
             assert_ne!(stems.of(&look(|version| change(version, time))), Some(same), "part {number}");
         }
         assert_eq!(stems.of(&look(|_| {})), Some(same));
-        assert_eq!(
-            stems.of(&Look { settled: false, ..look(|_| {}) }),
-            None,
-            "not before the tick has passed"
-        );
+        let unsettled = Look { settled: false, ..look(|_| {}) };
+        assert_eq!(stems.of(&unsettled), None, "not before the tick has passed");
         let named = Stems::new(&Seal::Checksum, Some("data".into()), None, 4096);
         assert_ne!(named.of(&look(|_| {})), Some(same));
         assert_eq!(named.of(&look(|version| version.device += 1)), named.of(&look(|_| {})), "any machine");

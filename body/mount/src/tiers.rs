@@ -75,32 +75,25 @@ impl Default for TierOptions {
 }
 
 impl TierOptions {
-    /// Bytes of buffers that all tiers together take from the cache.
+    /// Buffers that all tiers together take from the cache; none where there are no tiers.
     pub(crate) fn waiting_buffers(&self, cache_bytes: u64, block_bytes: usize) -> u32 {
         let bytes = (WAITING_BYTES * self.places.len() as u64).min(cache_bytes / 8);
-        (bytes / block_bytes as u64).max(self.places.len() as u64) as u32
+        (bytes / block_bytes.max(1) as u64).max(self.places.len() as u64) as u32
     }
 }
 
-/// Tiers that were opened, and whether each works.
-pub(crate) struct Opened {
-    pub(crate) tiers: Vec<Arc<dyn Tier>>,
-    pub(crate) works: Vec<bool>,
-}
+/// A tier that was opened, and whether it works.
+type Opened = (Arc<dyn Tier>, bool);
 
-/// Opens the tiers of a mount.
-pub(crate) fn open(options: &MountOptions) -> Result<Opened, MountError> {
-    let mut opened = Opened { tiers: Vec::new(), works: Vec::new() };
+pub(crate) fn open(options: &MountOptions) -> Result<Vec<Opened>, MountError> {
+    let mut opened = Vec::new();
     check_frames(options)?;
     check_index(options, Limit::here().bytes)?;
     check_once(options)?;
     check_order(options)?;
     for (place, bytes) in &options.tiers.places {
         match open_one(options, place, *bytes) {
-            Ok((tier, works)) => {
-                opened.tiers.push(tier);
-                opened.works.push(works);
-            }
+            Ok(one) => opened.push(one),
             // One on this machine is not taken up later.
             Err(MountError::Tier(error @ TierError::File { .. }))
                 if options.tiers.missing == TierMissing::Without =>
@@ -108,7 +101,7 @@ pub(crate) fn open(options: &MountOptions) -> Result<Opened, MountError> {
                 tracing::warn!(%error, "going without it");
             }
             Err(error) => {
-                unmake(&opened.tiers);
+                unmake(&opened);
                 return Err(error);
             }
         }
@@ -117,8 +110,8 @@ pub(crate) fn open(options: &MountOptions) -> Result<Opened, MountError> {
 }
 
 /// Nothing is left behind of tiers that are not used after all.
-pub(crate) fn unmake(tiers: &[Arc<dyn Tier>]) {
-    tiers.iter().rev().for_each(|tier| tier.unmake());
+pub(crate) fn unmake(opened: &[Opened]) {
+    opened.iter().rev().for_each(|(tier, _)| tier.unmake());
 }
 
 /// One that is named twice would take every block for two, and be asked for each twice.
@@ -155,17 +148,17 @@ fn check_frames(options: &MountOptions) -> Result<(), MountError> {
     for (place, bytes) in &options.tiers.places {
         let frames = bytes / block_bytes;
         let (typed, blocks) = (Size::new(*bytes), Size::new(block_bytes));
+        let refused = |whose: &str, most: u64| {
+            Err(MountError::Option(format!(
+                "tier {place} of {typed}: {frames} blocks of {blocks}, but {whose} can have {most}; \
+                 make it smaller, or blocks larger (--block-size)"
+            )))
+        };
         if matches!(place, TierPlace::Ssd(_)) && frames > SSD_BLOCKS_MAX {
-            return Err(MountError::Option(format!(
-                "tier {place} of {typed}: {frames} blocks of {blocks}, but one on this machine can have \
-                 {SSD_BLOCKS_MAX}; make it smaller, or blocks larger (--block-size)"
-            )));
+            return refused("one on this machine", SSD_BLOCKS_MAX);
         }
         if frames > left {
-            return Err(MountError::Option(format!(
-                "tier {place} of {typed}: {frames} blocks of {blocks}, but all tiers together can have \
-                 {FRAMES_TOTAL_MAX}; make it smaller, or blocks larger (--block-size)"
-            )));
+            return refused("all tiers together", FRAMES_TOTAL_MAX);
         }
         left -= frames;
     }
@@ -206,11 +199,7 @@ fn rounded(bytes: u64) -> Size {
     Size::new(bytes.div_ceil(1 << 20).saturating_mul(1 << 20))
 }
 
-fn open_one(
-    options: &MountOptions,
-    place: &TierPlace,
-    bytes: u64,
-) -> Result<(Arc<dyn Tier>, bool), MountError> {
+fn open_one(options: &MountOptions, place: &TierPlace, bytes: u64) -> Result<Opened, MountError> {
     #[cfg(feature = "network")]
     if let TierPlace::Remote { .. } = place {
         return servers::open(options, place, bytes);

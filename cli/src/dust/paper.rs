@@ -1,8 +1,8 @@
 //! `pantler dust --paper`: the figures of the paper, drawn anew.
 
 use anyhow::Result;
-use pantler_dust::paper::{Figure, figures};
-use serde::Serialize;
+use pantler_dust::paper::figures;
+use std::collections::BTreeMap;
 
 use super::Dust;
 use crate::output;
@@ -11,16 +11,11 @@ use crate::output;
 const CAPACITY: u32 = 20_000;
 const RUNS: u32 = 25;
 
-#[derive(Serialize)]
-struct Drawn {
-    figures: Vec<Figure>,
-}
-
 /// Says in a line for each graph what stays in the cache.
 pub fn paper(words: &Dust) -> Result<()> {
     let figures = figures(CAPACITY, RUNS, words.seed());
     if words.json {
-        return output::json("dust-paper", &Drawn { figures });
+        return output::json("dust-paper", &BTreeMap::from([("figures", figures)]));
     }
     let mut text = String::new();
     for figure in &figures {

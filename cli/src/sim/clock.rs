@@ -11,7 +11,6 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Now.
     pub fn start() -> Self {
         Self { wall: Instant::now(), processor: processor() }
     }

@@ -9,7 +9,6 @@ use super::{INTERRUPTED, Session, sizes};
 use crate::failure::Usage;
 use crate::output;
 
-/// Bytes of a page.
 const PAGE_BYTES: u32 = 4096;
 
 impl Session<'_> {

@@ -157,12 +157,7 @@ fn tiers(words: &TiersWords) -> Result<u8> {
         }
         unknown.iter().for_each(|unknown| tell!("{unknown}"));
     }
-    if words.json {
-        records.iter().try_for_each(|record| output::text(&(record.to_json() + "\n")))?;
-    } else {
-        output::text(&tiers_table(&records))?;
-    }
-    Ok(0)
+    show(words.json, &records, tiers_table)
 }
 
 fn show_localities(words: &LocalityWords) -> Result<u8> {
@@ -182,10 +177,14 @@ fn show_localities(words: &LocalityWords) -> Result<u8> {
         let segments = usize::from(words.segments);
         records.extend(measures.iter().map(|&measure| localities(trace, &loaded, measure, segments)));
     }
-    if words.json {
-        records.iter().try_for_each(|record| output::text(&(record.to_json() + "\n")))?;
-    } else {
-        output::text(&locality_table(&records))?;
+    show(words.json, &records, locality_table)
+}
+
+/// Shows results as lines of JSON, or as a table.
+fn show<R: Json>(json: bool, records: &[R], table: fn(&[R]) -> String) -> Result<u8> {
+    match json {
+        true => records.iter().try_for_each(|record| output::text(&(record.to_json() + "\n")))?,
+        false => output::text(&table(records))?,
     }
     Ok(0)
 }

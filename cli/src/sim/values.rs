@@ -113,11 +113,9 @@ mod tests {
     #[test]
     fn shares_and_counts() {
         assert_eq!(warm_up("10").unwrap(), WarmUp::Count(10));
-        assert_eq!(
-            (warm_up("10%").unwrap(), warm_up("0.1").unwrap()),
-            (WarmUp::Share(0.1), WarmUp::Share(0.1))
-        );
-        assert_eq!(warm_up("0.25").unwrap(), WarmUp::Share(0.25));
+        for (text, share) in [("10%", 0.1), ("0.1", 0.1), ("0.25", 0.25)] {
+            assert_eq!(warm_up(text).unwrap(), WarmUp::Share(share));
+        }
         for bad in ["", "x", "101%", "-1", "1.5"] {
             assert!(warm_up(bad).is_err(), "{bad}");
         }

@@ -1,6 +1,6 @@
 //! The counters of one body as a table.
 
-use pantler_control::{BodyStat, Counters, OwnerStat, Prefetched, Size, TierStat};
+use pantler_control::{BodyStat, Counters, OwnerStat, Prefetched, PriorityStat, Size, TierStat};
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -57,18 +57,13 @@ impl Table {
 
     fn owners(&self, text: &mut String, stat: &BodyStat, before: Option<&BodyStat>) {
         let key = |owner: &OwnerStat| (owner.owner.clone(), owner.uid, owner.pid);
-        let earlier: HashMap<_, _> = before
-            .iter()
-            .flat_map(|before| &before.owners)
-            .map(|owner| (key(owner), owner.counters))
-            .collect();
-        let mut owners: Vec<_> = stat
-            .owners
-            .iter()
-            .map(|owner| (owner, since(&owner.counters, earlier.get(&key(owner)))))
-            .collect();
+        let earlier = before.iter().flat_map(|before| &before.owners);
+        let earlier: HashMap<_, _> = earlier.map(|owner| (key(owner), owner.counters)).collect();
         // A mount lists every run of the machine: most of them never came here.
-        owners.retain(|(owner, _)| owner.counters.references > 0 || owner.counters.blocks > 0);
+        let came = |owner: &&OwnerStat| owner.counters.references > 0 || owner.counters.blocks > 0;
+        let owners = stat.owners.iter().filter(came);
+        let owners: Vec<_> =
+            owners.map(|owner| (owner, since(&owner.counters, earlier.get(&key(owner))))).collect();
         self.head(text, "  owner", HEAD);
         for (owner, counters) in &owners {
             let state = match (owner.live, owner.revoked) {
@@ -77,12 +72,8 @@ impl Table {
                 (true, false) => "",
             };
             self.line(text, &format!("  {}{state}", owner.owner), counters);
-            for priority in &owner.priorities {
-                let _ = writeln!(
-                    text,
-                    "    priority {} by {}: {} blocks",
-                    priority.priority, priority.policy, priority.blocks
-                );
+            for PriorityStat { priority, policy, blocks } in &owner.priorities {
+                let _ = writeln!(text, "    priority {priority} by {policy}: {blocks} blocks");
             }
         }
         let idle = stat.owners.len() - owners.len();
@@ -206,11 +197,11 @@ fn shortened(path: &str, width: usize) -> String {
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use super::*;
-    use pantler_control::{BodyInfo, FileStat, PolicyName, PrefetchStat, PriorityStat, RevocationStat};
+    use pantler_control::{BodyInfo, FileStat, PolicyName, PrefetchStat, RevocationStat};
 
-    pub fn sample() -> BodyStat {
+    fn sample() -> BodyStat {
         let counters = Counters {
             references: 100,
             hits: 75,

@@ -147,7 +147,6 @@ impl Beliefs {
         self.files.admit(key)
     }
 
-    /// A round begins.
     pub(crate) fn begin_round(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
         let ledger = &self.ledger;

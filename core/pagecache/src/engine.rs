@@ -420,17 +420,16 @@ impl Engine {
                 Rule::Evicted | Rule::Stayed => {
                     self.drops.sort_out(&mut self.beliefs, &mut self.tasks, span, cached.unwrap_or(0));
                 }
-                Rule::Sequential | Rule::EndOfBurst => {
-                    let tasks = &mut self.tasks;
-                    ask_or_act(tasks, span, rule, cached.unwrap_or(span.blocks));
-                }
+                Rule::Sequential | Rule::EndOfBurst => match cached {
+                    Some(0) => self.tasks.push(Decision::ReadAhead { span, rule }),
+                    Some(cached) if cached < span.blocks => ask_halves(&mut self.tasks, span, rule),
+                    _ => {}
+                },
                 Rule::Listed => self.foretold.counted(&mut self.beliefs, &mut self.tasks, span, cached),
-                Rule::Audit => {
-                    let cached = cached.unwrap_or(span.blocks);
+                Rule::Audit | Rule::Recheck => {
+                    let unknown = if rule == Rule::Audit { span.blocks } else { 0 };
+                    let cached = cached.unwrap_or(unknown);
                     self.audit.counted(&mut self.beliefs, &mut self.tasks, span, cached);
-                }
-                Rule::Recheck => {
-                    self.audit.counted(&mut self.beliefs, &mut self.tasks, span, cached.unwrap_or(0));
                 }
             },
             Decision::Await { span } => {
@@ -585,15 +584,6 @@ impl Engine {
     /// An invariant is broken.
     pub fn validate(&self) {
         self.beliefs.validate();
-    }
-}
-
-/// Reads a run of blocks ahead that are not cached; asks about both halves where some are.
-fn ask_or_act(tasks: &mut Vec<Decision>, span: Span, rule: Rule, cached: u64) {
-    match cached {
-        0 => tasks.push(Decision::ReadAhead { span, rule }),
-        cached if cached < span.blocks => ask_halves(tasks, span, rule),
-        _ => {}
     }
 }
 

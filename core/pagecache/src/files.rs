@@ -49,7 +49,6 @@ impl File {
         self.done_with.iter().find(|(known, _)| *known == owner).map(|&(_, priority)| priority)
     }
 
-    /// Sets what [`done_with`](Self::done_with) says.
     pub(crate) fn set_done_with(&mut self, owner: OwnerId, priority: Option<i32>) {
         self.done_with.retain(|(known, _)| *known != owner);
         self.done_with.extend(priority.map(|priority| (owner, priority)));
@@ -60,7 +59,6 @@ impl File {
         !self.is_found() && self.tries < TRIES_MAX
     }
 
-    /// A search for it begins.
     pub(crate) fn count_search(&mut self) {
         self.tries = self.tries.saturating_add(1);
     }

@@ -420,6 +420,13 @@ mod tests {
         (plain(out), plain(stuck.back), plain(stuck.rest))
     }
 
+    /// A ledger to which these blocks of a file belong.
+    fn entered(file: u32, indices: impl IntoIterator<Item = u64>) -> Ledger {
+        let mut ledger = Ledger::default();
+        indices.into_iter().for_each(|index| ledger.enter(file, index));
+        ledger
+    }
+
     #[test]
     fn a_block_passes_through_its_states() {
         let mut ledger = Ledger::default();
@@ -440,11 +447,8 @@ mod tests {
 
     #[test]
     fn neighbours_leave_in_one_run_once_they_are_old_enough() {
-        let mut ledger = Ledger::default();
-        for index in 60..70 {
-            ledger.enter(3, index);
-            ledger.leave(3, index, 100);
-        }
+        let mut ledger = entered(3, 60..70);
+        (60..70).for_each(|index| ledger.leave(3, index, 100));
         assert_eq!(ripe(&mut ledger, 99, 0).0, []);
         assert_eq!(ripe(&mut ledger, 100, 0).0, [(60, 10)]);
         assert_eq!(ledger.leaving_blocks(), 0);
@@ -452,14 +456,9 @@ mod tests {
 
     #[test]
     fn a_folio_leaves_whole_or_not_at_all() {
-        let mut ledger = Ledger::default();
-        for index in 512..520 {
-            ledger.enter(0, index);
-        }
+        let mut ledger = entered(0, 512..520);
         ledger.note_folio(0, 512, 4);
-        for index in [512, 513, 514, 516] {
-            ledger.leave(0, index, 1);
-        }
+        [512, 513, 514, 516].into_iter().for_each(|index| ledger.leave(0, index, 1));
         assert_eq!(ripe(&mut ledger, 5, 0), (vec![(516, 1)], vec![]));
         assert_eq!(ledger.leaving_blocks(), 3);
         ledger.leave(0, 515, 6);
@@ -473,15 +472,10 @@ mod tests {
 
     #[test]
     fn the_rest_of_a_folio_follows_when_most_of_it_left() {
-        let mut ledger = Ledger::default();
-        for index in 0..8 {
-            ledger.enter(0, index);
-        }
+        let mut ledger = entered(0, 0..8);
         ledger.note_folio(0, 0, 4);
         ledger.note_folio(0, 4, 4);
-        for index in [0, 2, 3, 5] {
-            ledger.leave(0, index, 1);
-        }
+        [0, 2, 3, 5].into_iter().for_each(|index| ledger.leave(0, index, 1));
         assert_eq!(all_ripe(&mut ledger, 5, 0), (vec![], vec![], vec![]), "young enough to wait");
         assert_eq!(all_ripe(&mut ledger, 5, 1), (vec![], vec![(5, 1)], vec![(1, 1)]));
         assert_eq!((ledger.belief(0, 5), ledger.leaving_blocks()), (Belief::Unknown, 3));
@@ -490,19 +484,14 @@ mod tests {
         assert_eq!(ripe(&mut ledger, 9, 0).0, [(0, 4)]);
 
         // What another program uses keeps its folio.
-        for index in [4, 6, 7] {
-            ledger.leave(0, index, 10);
-        }
+        [4, 6, 7].into_iter().for_each(|index| ledger.leave(0, index, 10));
         ledger.share(0, 5);
         assert_eq!(all_ripe(&mut ledger, 12, 12), (vec![], vec![(4, 1), (6, 2)], vec![]));
     }
 
     #[test]
     fn what_is_cached_is_listed() {
-        let mut ledger = Ledger::default();
-        for index in [0, 1, 2, 63, 64, 511, 512] {
-            ledger.enter(1, index);
-        }
+        let mut ledger = entered(1, [0, 1, 2, 63, 64, 511, 512]);
         ledger.leave(1, 1, 0);
         let mut spans: Vec<_> = ledger.spans().map(|span| (span.first, span.blocks)).collect();
         spans.sort_unstable();

@@ -17,7 +17,6 @@ use crate::read_through::ReadThrough;
 #[derive(Debug, Clone, Default)]
 pub struct ReadBlocks {
     through: ReadThrough,
-    /// Where it is.
     position: u64,
     /// The first block that it read to its end since it jumped last.
     from: u64,

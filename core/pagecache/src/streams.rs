@@ -111,10 +111,8 @@ impl Streams {
         let is_last =
             self.table.get(self.last).is_some_and(|stream| stream.tid == tid && stream.file == file);
         if !is_last {
-            self.last = match self.by_key.get(&(tid, file)) {
-                Some(&at) => at,
-                None => self.begin(tid, file),
-            };
+            let known = self.by_key.get(&(tid, file)).copied();
+            self.last = known.unwrap_or_else(|| self.begin(tid, file));
         }
         &mut self.table[self.last]
     }

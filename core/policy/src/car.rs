@@ -79,8 +79,7 @@ impl Car {
         } else {
             return;
         };
-        let Some(oldest) = self.list(list).front() else { return };
-        self.list(list).remove(links, oldest);
+        let Some(oldest) = self.list(list).pop_front(links) else { return };
         if oldest != newest {
             self.forgotten.note(oldest);
         }

@@ -322,9 +322,7 @@ impl Policy for ClockPro {
     }
 
     fn forgotten(&mut self) -> Option<Handle> {
-        let handle = self.gone.front()?;
-        self.gone.remove(&mut self.own, handle);
-        Some(handle)
+        self.gone.pop_front(&mut self.own)
     }
 
     fn resize(&mut self, links: &mut Links, frames: u32) {

@@ -176,11 +176,6 @@ impl List {
     pub fn push_back(&mut self, links: &mut Links, handle: Handle) {
         debug_assert!(!links.is_linked(handle), "K1: {handle} is on a list already");
         links.stamp_as_back(handle);
-        self.link_back(links, handle);
-    }
-
-    #[inline]
-    fn link_back(&mut self, links: &mut Links, handle: Handle) {
         links.links[handle as usize] = Link { prev: self.tail, next: NONE };
         match self.tail {
             NONE => self.head = handle,
@@ -539,9 +534,7 @@ mod tests {
 
     fn list_of(links: &mut Links, handles: &[Handle]) -> List {
         let mut list = List::default();
-        for &handle in handles {
-            list.push_back(links, handle);
-        }
+        handles.iter().for_each(|&handle| list.push_back(links, handle));
         list
     }
 

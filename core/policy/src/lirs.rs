@@ -113,8 +113,7 @@ impl Lirs {
     fn demote(&mut self, links: &mut Links) {
         while self.lir > self.lir_max {
             self.prune(links);
-            let Some(front) = self.stack.front() else { return };
-            self.stack.remove(&mut self.own, front);
+            let Some(front) = self.stack.pop_front(&mut self.own) else { return };
             self.own.set_mark(front, HIR);
             self.queue.push_back(links, front);
             self.lir -= 1;
@@ -237,8 +236,7 @@ impl Policy for Lirs {
     }
 
     fn forgotten(&mut self) -> Option<Handle> {
-        let handle = self.gone.front()?;
-        self.gone.remove(&mut self.own, handle);
+        let handle = self.gone.pop_front(&mut self.own)?;
         self.own.set_mark(handle, 0);
         Some(handle)
     }

@@ -178,7 +178,6 @@ impl Mglru {
         is_needed
     }
 
-    /// Empty generations end.
     fn end_empty(&mut self) {
         while self.generations() > GENERATIONS_MIN && self.generation(self.oldest).is_empty() {
             self.oldest += 1;

@@ -130,17 +130,17 @@ impl Numbers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Draws;
     use alloc::collections::BTreeSet;
 
     #[test]
     fn equals_an_ordered_set() {
         for bound in [1, 2, 63, 64, 65, 4096, 4097, 300_000] {
             let (mut fast, mut slow) = (Numbers::new(bound), BTreeSet::new());
-            let mut state = 1u64;
+            let mut draws = Draws::new(1);
             for _ in 0..2000 {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let number = ((state >> 33) % bound as u64) as u32;
-                if state >> 20 & 1 == 0 {
+                let number = draws.below(bound as u64) as u32;
+                if draws.below(2) == 0 {
                     fast.insert(number);
                     slow.insert(number);
                 } else {

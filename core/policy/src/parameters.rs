@@ -16,17 +16,20 @@
 
 use core::fmt;
 
-/// What a policy can be told.
+/// What a policy can be told; by default nothing.
 pub trait Parameters: Copy + Default + fmt::Debug + PartialEq {
     /// One entry for each field, in order.
-    const KEYS: &'static [Key];
+    const KEYS: &'static [Key] = &[];
 
     /// Sets the parameter that is typed as `key`.
     ///
     /// # Errors
     ///
     /// Says what was expected.
-    fn set(&mut self, key: &str, value: &str) -> Result<(), Refused>;
+    fn set(&mut self, key: &str, value: &str) -> Result<(), Refused> {
+        let _ = (key, value);
+        Err(Refused::Unknown)
+    }
 
     /// Writes `key=value` for each field that is not at its default, each after `separate(f)`.
     ///
@@ -37,7 +40,10 @@ pub trait Parameters: Copy + Default + fmt::Debug + PartialEq {
         &self,
         f: &mut fmt::Formatter<'_>,
         separate: &mut dyn FnMut(&mut fmt::Formatter<'_>) -> fmt::Result,
-    ) -> fmt::Result;
+    ) -> fmt::Result {
+        let _ = (f, separate);
+        Ok(())
+    }
 }
 
 /// How one parameter is typed.
@@ -66,21 +72,7 @@ pub enum Refused {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct NoParameters;
 
-impl Parameters for NoParameters {
-    const KEYS: &'static [Key] = &[];
-
-    fn set(&mut self, _key: &str, _value: &str) -> Result<(), Refused> {
-        Err(Refused::Unknown)
-    }
-
-    fn write(
-        &self,
-        _f: &mut fmt::Formatter<'_>,
-        _separate: &mut dyn FnMut(&mut fmt::Formatter<'_>) -> fmt::Result,
-    ) -> fmt::Result {
-        Ok(())
-    }
-}
+impl Parameters for NoParameters {}
 
 /// `share` of `frames`, rounded to the nearest, ties up.
 pub(crate) fn share_of(frames: u32, share: f64) -> u32 {

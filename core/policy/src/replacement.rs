@@ -134,6 +134,14 @@ macro_rules! policies {
                 }
             }
 
+            /// The same, typed. `None` for offline policies.
+            pub fn policy_name(&self) -> Option<PolicyName> {
+                match self {
+                    $( Self::$name(_) => Some(PolicyName::$name), )+
+                    Self::Opt | Self::OptBypass => None,
+                }
+            }
+
             /// Shows the visitor an empty policy for a cache of `frames` frames.
             pub fn with<V: Visitor>(&self, frames: u32, visitor: V) -> V::Output {
                 match *self {
@@ -187,16 +195,6 @@ macro_rules! policies {
             /// The policy with its default parameters.
             pub fn spec(self) -> Spec {
                 match self { $( Self::$name => Spec::$name(Default::default()), )+ }
-            }
-        }
-
-        impl Spec {
-            /// The name without the parameters. `None` for offline policies.
-            pub fn policy_name(&self) -> Option<PolicyName> {
-                match self {
-                    $( Self::$name(_) => Some(PolicyName::$name), )+
-                    Self::Opt | Self::OptBypass => None,
-                }
             }
         }
 

@@ -5,7 +5,7 @@
 
 /// What happened to an owner, or to all. Bodies count files in them, too: what is counted by owner
 /// only stays 0 there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, derive_more::Add, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Counters {
     /// References to blocks.
@@ -40,17 +40,6 @@ impl Counters {
     /// ```
     pub fn hit_ratio(&self) -> f64 {
         if self.references == 0 { 0.0 } else { self.hits as f64 / self.references as f64 }
-    }
-
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.references += other.references;
-        self.hits += other.hits;
-        self.ahead_used += other.ahead_used;
-        self.misses += other.misses;
-        self.read_bytes += other.read_bytes;
-        self.overrules += other.overrules;
-        self.mistakes += other.mistakes;
-        self.revocations += other.revocations;
     }
 }
 

@@ -53,7 +53,6 @@ impl Brought {
     }
 }
 
-/// A level that is none.
 pub(crate) const NO_LEVEL: u16 = u16::MAX;
 
 /// Two entries fill a cache line.

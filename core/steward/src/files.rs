@@ -66,10 +66,7 @@ impl Files {
         {
             return slot;
         }
-        let slot = match self.slot_of(id) {
-            Some(slot) => slot,
-            None => self.new_slot(id),
-        };
+        let slot = self.slot_of(id).unwrap_or_else(|| self.new_slot(id));
         self.last = Some((id, slot));
         slot
     }

@@ -145,20 +145,17 @@ impl Manager {
     }
 
     /// The hint for `file` ends.
-    pub(crate) fn forget_file(&mut self, file: FileId) -> Option<i32> {
-        let priority = self.priorities.remove(&file)?;
-        if let Some(level) = self.find_level(priority) {
+    pub(crate) fn forget_file(&mut self, file: FileId) {
+        let priority = self.priorities.remove(&file);
+        if let Some(level) = priority.and_then(|priority| self.find_level(priority)) {
             self.levels[level as usize].files -= 1;
         }
-        Some(priority)
     }
 
     /// The hints for these files end.
     pub(crate) fn forget_files(&mut self, is_gone: &impl Fn(FileId) -> bool) {
         let gone: Vec<FileId> = self.priorities.keys().copied().filter(|&file| is_gone(file)).collect();
-        for file in gone {
-            self.forget_file(file);
-        }
+        gone.into_iter().for_each(|file| self.forget_file(file));
     }
 
     /// The level of a priority, which is made if it is new. Unused levels are taken over first.

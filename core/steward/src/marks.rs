@@ -39,7 +39,6 @@ impl Marks {
         self.count(step..step + 1) == 1
     }
 
-    /// All marks.
     pub(crate) fn len(&self) -> u32 {
         self.marked
     }

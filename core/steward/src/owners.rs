@@ -166,7 +166,7 @@ impl Owners {
     fn free_if_unused(&mut self, key: OwnerKey) {
         let record = &self.records[key as usize];
         if !record.in_use() {
-            self.past.add(&record.counters);
+            self.past = self.past + record.counters;
             self.free.push(key);
         }
     }
@@ -210,9 +210,8 @@ impl Owners {
     }
 
     pub(crate) fn totals(&self) -> Counters {
-        let mut totals = self.past;
-        self.records.iter().filter(|record| record.in_use()).for_each(|record| totals.add(&record.counters));
-        totals
+        let used = self.records.iter().filter(|record| record.in_use());
+        used.fold(self.past, |totals, record| totals + record.counters)
     }
 
     // Managers.
@@ -284,7 +283,6 @@ impl Owners {
         self.manager_mut(self.keeper(owner))
     }
 
-    /// All managers, with their owners.
     pub(crate) fn managers(&self) -> impl Iterator<Item = (OwnerKey, &Manager)> {
         self.live_records().filter_map(|(key, record)| Some((key, record.manager.as_deref()?)))
     }

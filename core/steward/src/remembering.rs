@@ -165,14 +165,9 @@ impl Remembering {
     }
 
     fn enter(&mut self, frame: Handle, block: Block) {
-        let missed = self.missed.filter(|&handle| self.blocks[handle as usize] == block);
-        let handle = match missed.or_else(|| self.ghosts.remove(&block)) {
-            Some(handle) => handle,
-            None => self.name(block),
-        };
-        if missed.is_some() {
-            self.missed = None;
-        }
+        let missed = self.missed.take_if(|handle| self.blocks[*handle as usize] == block);
+        let known = missed.or_else(|| self.ghosts.remove(&block));
+        let handle = known.unwrap_or_else(|| self.name(block));
         self.frames[handle as usize] = frame;
         if frame as usize >= self.handles.len() {
             self.handles.resize(frame as usize + 1, NONE);

@@ -134,6 +134,8 @@ mod tests {
     use alloc::collections::VecDeque;
     use alloc::vec::Vec;
 
+    use pantler_policy::Draws;
+
     /// As slow as obvious.
     fn whole(frames: usize, references: impl Iterator<Item = Block>) -> u64 {
         let (mut cached, mut misses) = (VecDeque::new(), 0);
@@ -161,13 +163,9 @@ mod tests {
 
     #[test]
     fn a_small_cache_is_not_sampled_but_exact() {
-        let mut state = 1_u64;
-        let references: Vec<Block> = (0..20_000)
-            .map(|_| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                Block::new(FileId(state >> 62), (state >> 33) % 97)
-            })
-            .collect();
+        let mut draws = Draws::new(1);
+        let mut draw = || Block::new(FileId(draws.below(4)), draws.below(97));
+        let references: Vec<Block> = (0..20_000).map(|_| draw()).collect();
         for frames in [1, 2, 7, 100, 380] {
             let expected = whole(frames as usize, references.iter().copied());
             assert_eq!(estimate(frames, 3, references.iter().copied()), expected, "{frames}");

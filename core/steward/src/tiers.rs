@@ -108,7 +108,6 @@ struct Held {
     /// When its bytes were asked for (B6).
     asked: Moment,
     ahead: Ahead,
-    /// It counts as unreferenced.
     is_unreferenced: bool,
     placed: Option<Placed>,
 }

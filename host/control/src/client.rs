@@ -104,8 +104,7 @@ impl Client {
     fn silent(&self, error: &io::Error) -> ControlError {
         // The process that listens, known without an answer.
         let host = rustix::net::sockopt::socket_peercred(self.lines.stream());
-        let host =
-            host.map_or_else(|_| String::new(), |peer| format!("process {} at ", peer.pid.as_raw_nonzero()));
+        let host = host.map_or(String::new(), |peer| format!("process {} at ", peer.pid.as_raw_nonzero()));
         let path = self.path.display();
         ControlError::failed(match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {

@@ -34,7 +34,7 @@ pub trait Launcher: Send + Sync {
     fn launch(&self, speaker: &Speaker, launch: serde_json::Value) -> Result<Arc<dyn Body>, ControlError>;
 }
 
-/// The bodies of one process, and what launches more.
+/// The bodies of one process, and what launches more: nothing by default.
 #[derive(Default)]
 pub struct Host {
     bodies: Mutex<Vec<Arc<dyn Body>>>,
@@ -43,11 +43,6 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host that launches nothing on request.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// A host that launches bodies on request.
     pub fn with_launcher(launcher: Box<dyn Launcher>) -> Self {
         Self { launcher: Some(launcher), ..Self::default() }
@@ -92,12 +87,8 @@ impl Host {
     fn enter(&self, uid: u32) -> bool {
         let mut conversations = lock(&self.conversations);
         let count = conversations.entry(uid).or_default();
-        *count += 1;
-        let fits = *count <= CONVERSATIONS_PER_USER_MAX;
-        drop(conversations);
-        if !fits {
-            self.leave(uid);
-        }
+        let fits = *count < CONVERSATIONS_PER_USER_MAX;
+        *count += usize::from(fits);
         fits
     }
 
@@ -172,7 +163,6 @@ impl Drop for Server {
     }
 }
 
-/// The number of a group, from `/etc/group`.
 fn group_id(name: &str) -> Option<u32> {
     let text = fs::read_to_string("/etc/group").ok()?;
     let mut lines = text.lines().map(|line| line.split(':').collect::<Vec<_>>());

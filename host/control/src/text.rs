@@ -2,7 +2,7 @@
 //!
 //! Fit for paths that are shown. What a path stands for arrives as a descriptor beside it.
 
-use serde::Serializer;
+use serde::{Serialize, Serializer};
 use std::path::{Path, PathBuf};
 
 pub(crate) fn path<S: Serializer>(path: &Path, out: S) -> Result<S::Ok, S::Error> {
@@ -10,8 +10,5 @@ pub(crate) fn path<S: Serializer>(path: &Path, out: S) -> Result<S::Ok, S::Error
 }
 
 pub(crate) fn optional<S: Serializer>(path: &Option<PathBuf>, out: S) -> Result<S::Ok, S::Error> {
-    match path {
-        Some(path) => out.serialize_some(&path.to_string_lossy()),
-        None => out.serialize_none(),
-    }
+    path.as_deref().map(Path::to_string_lossy).serialize(out)
 }

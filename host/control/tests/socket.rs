@@ -94,7 +94,7 @@ impl Scene {
         // Other users must be able to reach the socket for the tests that speak as them.
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         let (sender, heard) = channel();
-        let host = Arc::new(Host::new());
+        let host = Arc::new(Host::default());
         host.add(Arc::new(Recorder { heard: Mutex::new(sender) })).unwrap();
         let server = Server::bind(&folder.path().join("control.sock"), host).unwrap();
         Scene { folder, heard, server }
@@ -181,7 +181,7 @@ fn the_socket_is_for_owner_and_group_and_goes_with_its_server() {
     let scene = Scene::new();
     let path = scene.server.path().to_owned();
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o660);
-    let second = Server::bind(&path, Arc::new(Host::new()));
+    let second = Server::bind(&path, Arc::new(Host::default()));
     assert_eq!(second.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
     drop(scene.server);
     assert!(!path.exists());

@@ -97,9 +97,9 @@ pub trait RunGroup: std::fmt::Debug + Send + Sync {
 /// [`KernelError::Missing`] when there is none, else the control file that refused.
 pub fn create(name: &str, joins: bool) -> Result<Box<dyn RunGroup>, KernelError> {
     let places = mounts::Places::read()?;
-    match places.memory {
-        Some(mounts::Memory::V1 { .. }) => Ok(Box::new(v1::V1::create(&places, name)?)),
-        Some(mounts::Memory::V2 { .. }) => Ok(Box::new(v2::V2::create(&places, name, joins)?)),
+    match &places.memory {
+        Some(mounts::Memory::V1 { own }) => Ok(Box::new(v1::V1::create(own, places.blkio.as_deref(), name)?)),
+        Some(mounts::Memory::V2 { root, own }) => Ok(Box::new(v2::V2::create(root, own, name, joins)?)),
         None => Err(KernelError::Missing {
             what: "the memory control group",
             remedy: "mount cgroup2 (or cgroup v1 with -o memory) and boot without cgroup_disable=memory"

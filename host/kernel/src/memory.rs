@@ -165,21 +165,20 @@ mod tests {
         38 31 0:35 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
 
     /// A machine with a gigabyte and these files.
-    fn machine(own: &str, files: &[(&str, &str)]) -> Vec<Group> {
+    fn machine(own: &str, files: &[(impl AsRef<Path>, &str)]) -> Vec<Group> {
         folders_and_groups(recorded(own, files).path()).into_iter().map(|(_, group)| group).collect()
     }
 
-    fn recorded(own: &str, files: &[(&str, &str)]) -> tempfile::TempDir {
+    fn recorded(own: &str, files: &[(impl AsRef<Path>, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
-        let files = [
+        let of_machine = [
             ("proc/meminfo", "MemTotal: 1048576 kB\n"),
             ("proc/self/cgroup", own),
             ("proc/self/mountinfo", MOUNTS),
             ("sys/fs/cgroup/cgroup.controllers", "cpu memory\n"),
-        ]
-        .into_iter()
-        .chain(files.iter().copied());
-        for (file, text) in files {
+        ];
+        let of_machine = of_machine.iter().map(|(file, text)| (Path::new(file), text));
+        for (file, text) in of_machine.chain(files.iter().map(|(file, text)| (file.as_ref(), text))) {
             let path = root.path().join(file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
@@ -187,40 +186,36 @@ mod tests {
         root
     }
 
+    /// The files of a group of version 1.
+    fn of_v1(folder: &str, limit: &'static str, used: &'static str) -> [(String, &'static str); 2] {
+        let file = |name| format!("sys/fs/cgroup/memory/{folder}/{name}");
+        [(file("memory.limit_in_bytes"), limit), (file("memory.usage_in_bytes"), used)]
+    }
+
+    /// The files of a group of version 2: `memory.max`, `memory.high`, `memory.current`.
+    fn of_v2(folder: &str, texts: [&'static str; 3]) -> [(String, &'static str); 3] {
+        let [max, high, current] = texts;
+        let file = |name| format!("sys/fs/cgroup/{folder}/{name}");
+        [(file("memory.max"), max), (file("memory.high"), high), (file("memory.current"), current)]
+    }
+
     #[test]
     fn the_smallest_limit_is_named_with_its_group() {
-        let least = |own: &str, files: &[(&str, &str)]| {
+        let least = |own: &str, files: &[(String, &str)]| {
             let root = recorded(own, files);
             let Limit { bytes, group } = Limit::below(root.path());
             (bytes, group.map(|folder| folder.strip_prefix(root.path()).unwrap().to_owned()))
         };
         let group = |path: &str| Some(PathBuf::from(path));
-        let (v1, v2) = ("sys/fs/cgroup/memory", "sys/fs/cgroup");
-        let (of_v1, of_v2) = (
-            |folder: &str, limit: &'static str| {
-                let file = |name| format!("{v1}/{folder}/{name}");
-                [(file("memory.limit_in_bytes"), limit), (file("memory.usage_in_bytes"), "0\n")]
-            },
-            |folder: &str, max: &'static str, high: &'static str| {
-                let file = |name| format!("{v2}/{folder}/{name}");
-                [(file("memory.max"), max), (file("memory.high"), high), (file("memory.current"), "0\n")]
-            },
-        );
-        let least = |own: &str, files: &[(String, &'static str)]| {
-            let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
-            least(own, &files)
-        };
-        let files = [of_v1("a", "100000000\n"), of_v1("a/b", "200000000\n")].concat();
+        let files = [of_v1("a", "100000000\n", "0\n"), of_v1("a/b", "200000000\n", "0\n")].concat();
         assert_eq!(least("4:memory:/a/b\n0::/\n", &files), (100_000_000, group("sys/fs/cgroup/memory/a")));
-        let files = [of_v2("a", "300000000\n", "90000000\n"), of_v2("a/b", "100000000\n", "max\n")].concat();
-        assert_eq!(
-            least("0::/a/b\n", &files),
-            (90_000_000, group("sys/fs/cgroup/a")),
-            "high slows a host to a halt"
-        );
-        let files = [of_v2("a", "max\n", "max\n"), of_v2("a/b", "100000000\n", "max\n")].concat();
+        let below = of_v2("a/b", ["100000000\n", "max\n", "0\n"]);
+        let files = [of_v2("a", ["300000000\n", "90000000\n", "0\n"]), below.clone()].concat();
+        let least_of_both = least("0::/a/b\n", &files);
+        assert_eq!(least_of_both, (90_000_000, group("sys/fs/cgroup/a")), "high slows a host to a halt");
+        let files = [of_v2("a", ["max\n", "max\n", "0\n"]), below].concat();
         assert_eq!(least("0::/a/b\n", &files), (100_000_000, group("sys/fs/cgroup/a/b")));
-        assert_eq!(least("0::/a/b\n", &of_v2("a/b", "max\n", "max\n")), (1 << 30, None));
+        assert_eq!(least("0::/a/b\n", &of_v2("a/b", ["max\n", "max\n", "0\n"])), (1 << 30, None));
         assert_eq!(least("nonsense", &[]), (1 << 30, None));
         let shown = Limit { bytes: 100 << 20, group: group("/sys/fs/cgroup/a") }.to_string();
         assert_eq!(shown, "100 MiB that control group /sys/fs/cgroup/a allows");
@@ -228,31 +223,17 @@ mod tests {
 
     #[test]
     fn groups_above_limit_too() {
-        let v1 = machine(
-            "9:cpu,cpuacct:/x\n4:memory:/a/b\n0::/\n",
-            &[
-                ("sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n"),
-                ("sys/fs/cgroup/memory/a/b/memory.usage_in_bytes", "3000000\n"),
-                ("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "96000000\n"),
-                ("sys/fs/cgroup/memory/a/memory.usage_in_bytes", "4000000\n"),
-                ("sys/fs/cgroup/memory/memory.limit_in_bytes", "1073741824\n"),
-                ("sys/fs/cgroup/memory/memory.usage_in_bytes", "5000000\n"),
-            ],
-        );
+        let files = [
+            of_v1("a/b", "9223372036854771712\n", "3000000\n"),
+            of_v1("a", "96000000\n", "4000000\n"),
+            of_v1("", "1073741824\n", "5000000\n"),
+        ];
+        let v1 = machine("9:cpu,cpuacct:/x\n4:memory:/a/b\n0::/\n", &files.concat());
         let limited = Group { limit: Some(96_000_000), used: 4_000_000 };
         let free = |used| Group { limit: None, used };
         assert_eq!(v1, [free(3_000_000), limited, free(5_000_000)], "as much as the machine has is no limit");
-        let v2 = machine(
-            "0::/a/b\n",
-            &[
-                ("sys/fs/cgroup/a/b/memory.max", "max\n"),
-                ("sys/fs/cgroup/a/b/memory.high", "max\n"),
-                ("sys/fs/cgroup/a/b/memory.current", "3000000\n"),
-                ("sys/fs/cgroup/a/memory.max", "max\n"),
-                ("sys/fs/cgroup/a/memory.high", "96000000\n"),
-                ("sys/fs/cgroup/a/memory.current", "4000000\n"),
-            ],
-        );
+        let (a, b) = (["max\n", "96000000\n", "4000000\n"], ["max\n", "max\n", "3000000\n"]);
+        let v2 = machine("0::/a/b\n", &[of_v2("a", a), of_v2("a/b", b)].concat());
         assert_eq!(v2, [free(3_000_000), limited], "the root has no such files");
     }
 
@@ -263,7 +244,7 @@ mod tests {
         for own in ["0::/\n", "0::/docker/0123\n", "0::/../elsewhere\n"] {
             assert_eq!(machine(own, &files), [Group { limit: Some(96_000_000), used: 4_000_000 }], "{own}");
         }
-        assert_eq!(machine("0::/\n", &[]), []);
+        assert_eq!(machine("0::/\n", &files[..0]), []);
         assert_eq!(machine("5:cpu:/x\n", &files), []);
     }
 }

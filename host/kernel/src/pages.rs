@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::fs::{Advice, fadvise};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// Bytes of one block: what the page cache calls a page.
 pub const BLOCK_BYTES: u64 = 4096;
@@ -71,25 +72,14 @@ fn count_mapped(file: BorrowedFd<'_>, first: u64, blocks: u64) -> io::Result<u64
         // SAFETY: a new mapping at a place of the kernel's choice; it is not read, so no file that
         // shrinks meanwhile is a signal.
         let place = unsafe {
-            let offset = (begin * BLOCK_BYTES) as libc::off_t;
-            libc::mmap(
-                std::ptr::null_mut(),
-                length,
-                libc::PROT_READ,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                offset,
-            )
-        };
-        if place == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
+            mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, begin * BLOCK_BYTES)
+        }?;
         // SAFETY: `place` is mapped over `length` bytes, and the kernel writes one byte for each
         // page of them, at most `count`, which `answers` has.
         let told = unsafe { libc::mincore(place, length, answers.as_mut_ptr()) };
         let error = io::Error::last_os_error();
         // SAFETY: the mapping that was just made, and that nothing refers to.
-        unsafe { libc::munmap(place, length) };
+        unsafe { munmap(place, length) }?;
         if told != 0 {
             return Err(error);
         }

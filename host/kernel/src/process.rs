@@ -131,8 +131,7 @@ fn shown(name: &str) -> String {
 /// # Errors
 /// The kernel's answer; needs the rights of ptrace, Linux 5.6.
 pub fn descriptor_of(pid: u32, number: i32) -> io::Result<OwnedFd> {
-    let pid =
-        rustix::process::Pid::from_raw(pid as i32).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+    let pid = rustix::process::Pid::from_raw(pid as i32).ok_or(io::ErrorKind::NotFound)?;
     let process = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
     rustix::process::pidfd_getfd(process.as_fd(), number, rustix::process::PidfdGetfdFlags::empty())
         .map_err(io::Error::from)

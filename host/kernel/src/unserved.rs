@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, WaitOptions, waitpid};
 
 /// Seconds after which an asking process ends itself, if the kernel lets it.
 const ASKING_SECONDS: u32 = 2;
@@ -40,11 +42,8 @@ fn ask(paths: &[PathBuf], deadline: Instant) -> io::Result<Vec<bool>> {
         -1 => return Err(io::Error::last_os_error()),
         0 => start_asking(&names, sender.as_raw_fd()),
         child => {
-            let mut status = 0;
-            // SAFETY: it writes to the integer that it is given. The child waits for nothing.
-            while unsafe { libc::waitpid(child, &raw mut status, 0) } < 0
-                && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
-            {}
+            // The child waits for nothing. One that is not found was reaped elsewhere.
+            let _ = retry_on_intr(|| waitpid(Pid::from_raw(child), WaitOptions::empty()));
         }
     }
     drop(sender);

@@ -53,6 +53,16 @@ fn v2_tree() -> tempfile::TempDir {
     tree
 }
 
+fn v1(places: &Places, name: &str) -> V1 {
+    let Some(Memory::V1 { own }) = &places.memory else { panic!("expected v1: {places:?}") };
+    V1::create(own, places.blkio.as_deref(), name).expect("made")
+}
+
+fn v2(places: &Places, name: &str, joins: bool) -> V2 {
+    let Some(Memory::V2 { root, own }) = &places.memory else { panic!("expected v2: {places:?}") };
+    V2::create(root, own, name, joins).expect("made")
+}
+
 /// What is left of a limit for which the kernel reclaims.
 fn kernels(bytes: u64) -> Option<Left> {
     Some(Left { bytes, kernel_reclaims: true })
@@ -63,7 +73,7 @@ fn v2_makes_a_group_with_two_leaves_where_memory_is_handed_down() {
     let tree = v2_tree();
     let places = Places::read_below(tree.path()).expect("places");
     assert_eq!(places.blkio, None);
-    let group = V2::create(&places, "pantler-1-2-x", true).expect("made");
+    let group = v2(&places, "pantler-1-2-x", true);
     let top = "sys/fs/cgroup/user.slice/pantler-1-2-x";
     assert_eq!(group.version(), "v2");
     assert_eq!(group.memory_path(), tree.path().join(top));
@@ -79,9 +89,9 @@ fn v2_makes_a_group_within_ours_where_we_are_alone() {
     let us = std::process::id().to_string();
     put(tree.path(), &format!("{own}/cgroup.procs"), &format!("{us}\n"));
     let places = Places::read_below(tree.path()).expect("places");
-    let beside = V2::create(&places, "pantler-1-2-x", false).expect("made");
+    let beside = v2(&places, "pantler-1-2-x", false);
     assert_eq!(beside.memory_path(), tree.path().join("sys/fs/cgroup/user.slice/pantler-1-2-x"));
-    let group = V2::create(&places, "pantler-1-2-y", true).expect("made");
+    let group = v2(&places, "pantler-1-2-y", true);
     assert_eq!(group.memory_path(), tree.path().join(own).join("pantler-1-2-y"));
     assert_eq!(got(tree.path(), &format!("{own}/pantler-1-2-y/host/cgroup.procs")), us);
     assert_eq!(got(tree.path(), &format!("{own}/cgroup.subtree_control")), "+io");
@@ -95,7 +105,7 @@ fn v2_takes_the_limits_of_a_group_that_it_leaves() {
     put(tree.path(), &format!("{group}/user-1000.slice/session-3.scope/memory.max"), "50000000\n");
     put(tree.path(), &format!("{group}/user-1000.slice/session-3.scope/memory.high"), "70000000\n");
     let places = Places::read_below(tree.path()).expect("places");
-    let made = V2::create(&places, "pantler-1-2-x", true).expect("made");
+    let made = v2(&places, "pantler-1-2-x", true);
     assert_eq!(got(tree.path(), &format!("{group}/pantler-1-2-x/memory.max")), "50000000");
     assert_eq!(got(tree.path(), &format!("{group}/pantler-1-2-x/memory.high")), "60000000");
     put(tree.path(), &format!("{group}/pantler-1-2-x/memory.current"), "30000000\n");
@@ -106,7 +116,7 @@ fn v2_takes_the_limits_of_a_group_that_it_leaves() {
 fn v2_counts_and_bounds() {
     let tree = v2_tree();
     let root = tree.path();
-    let group = V2::create(&Places::read_below(root).expect("places"), "pantler-1-2-x", true).expect("made");
+    let group = v2(&Places::read_below(root).expect("places"), "pantler-1-2-x", true);
     let top = "sys/fs/cgroup/user.slice/pantler-1-2-x";
     put(root, &format!("{top}/memory.current"), "41000000\n");
     put(root, &format!("{top}/memory.peak"), "43000000\n");
@@ -152,7 +162,7 @@ fn v2_without_memory_below_us_enables_it_at_the_root() {
     put(root, "proc/self/cgroup", "0::/\n");
     put(root, "sys/fs/cgroup/cgroup.controllers", "cpu memory\n");
     put(root, "sys/fs/cgroup/cgroup.subtree_control", "cpu\n");
-    let group = V2::create(&Places::read_below(root).expect("places"), "pantler-1-2-x", true).expect("made");
+    let group = v2(&Places::read_below(root).expect("places"), "pantler-1-2-x", true);
     assert_eq!(group.memory_path(), root.join("sys/fs/cgroup/pantler-1-2-x"));
     assert_eq!(got(root, "sys/fs/cgroup/pantler-1-2-x/cgroup.subtree_control"), "+io");
     assert!(group.peak().is_none(), "before 5.19 it is unknown");
@@ -177,7 +187,7 @@ fn v1_is_preferred_where_it_has_the_memory_controller() {
     put(root, "sys/fs/cgroup/memory/jobs/memory.usage_in_bytes", "300\n");
     let places = Places::read_below(root).expect("places");
     assert_eq!(places.memory, Some(Memory::V1 { own: root.join("sys/fs/cgroup/memory/jobs/7") }));
-    let group = V1::create(&places, "pantler-1-2-x").expect("made");
+    let group = v1(&places, "pantler-1-2-x");
     let memory = "sys/fs/cgroup/memory/jobs/7/pantler-1-2-x";
     let blkio = "sys/fs/cgroup/blkio/jobs/pantler-1-2-x";
     assert_eq!(

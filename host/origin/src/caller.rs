@@ -41,8 +41,8 @@ impl Caller {
         }
         acting.identity = true;
         set_groups(&self.groups)?;
-        set_fsgid(self.gid)?;
-        set_fsuid(self.uid)?;
+        set_id(libc::SYS_setfsgid, self.gid)?;
+        set_id(libc::SYS_setfsuid, self.uid)?;
         Ok(acting)
     }
 }
@@ -62,8 +62,8 @@ impl Drop for Acting {
             let (uid, gid) = own_ids();
             // Going on with a stranger's rights, or a stranger with ours, would be worse than
             // stopping.
-            set_fsuid(uid).expect("a privileged thread may return to its own user");
-            set_fsgid(gid).expect("a privileged thread may return to its own group");
+            set_id(libc::SYS_setfsuid, uid).expect("a privileged thread may return to its own user");
+            set_id(libc::SYS_setfsgid, gid).expect("a privileged thread may return to its own group");
             set_groups(own_groups()).expect("a privileged thread may return to its own groups");
         }
         set_mask(self.mask).expect("the thread has a mask of its own by now");
@@ -131,14 +131,7 @@ fn set_groups(groups: &[u32]) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn set_fsuid(uid: u32) -> io::Result<()> {
-    set_id(libc::SYS_setfsuid, uid)
-}
-
-fn set_fsgid(gid: u32) -> io::Result<()> {
-    set_id(libc::SYS_setfsgid, gid)
-}
-
+/// Sets the user or the group that this thread's file operations are checked for.
 fn set_id(call: libc::c_long, id: u32) -> io::Result<()> {
     // SAFETY: neither call takes pointers. They report no failure, so the second one (which cannot
     // succeed) asks.

@@ -8,58 +8,45 @@ use crate::attributes::Attributes;
 use crate::source::Source;
 use crate::{LocalFile, StoreFile};
 
-/// How a file is opened.
+/// How a file is opened: to read, to write or both, whether it is cut, and how far writes wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OpenMode {
-    read: bool,
-    write: bool,
-    truncate: bool,
-    sync: OFlags,
-}
+pub struct OpenMode(OFlags);
 
 impl OpenMode {
     /// For reading.
-    pub const READ: Self = Self { read: true, write: false, truncate: false, sync: OFlags::empty() };
+    pub const READ: Self = Self(OFlags::RDONLY);
     /// For writing.
-    pub const WRITE: Self = Self { read: false, write: true, truncate: false, sync: OFlags::empty() };
-    /// For both.
-    pub const READ_WRITE: Self = Self { read: true, write: true, truncate: false, sync: OFlags::empty() };
+    pub const WRITE: Self = Self(OFlags::WRONLY);
 
     /// From the flags of `open`. The writer says whether to append, see
     /// [`LocalFile::write_at`].
     pub fn from_flags(flags: i32) -> Self {
-        let (read, write) = match flags & libc::O_ACCMODE {
-            libc::O_RDONLY => (true, false),
-            libc::O_WRONLY => (false, true),
-            _ => (true, true),
-        };
-        let sync = OFlags::from_bits_truncate(flags as u32) & (OFlags::SYNC | OFlags::DSYNC);
-        Self { read, write, truncate: flags & libc::O_TRUNC != 0, sync }
+        let kept = OFlags::RWMODE | OFlags::TRUNC | OFlags::SYNC | OFlags::DSYNC;
+        let mut flags = OFlags::from_bits_truncate(flags as u32) & kept;
+        if flags.contains(OFlags::RWMODE) {
+            // All bits of the mode stand for both, too.
+            flags.remove(OFlags::WRONLY);
+        }
+        Self(flags)
     }
 
     /// Whether it may be read.
     pub fn reads(self) -> bool {
-        self.read
+        !self.0.contains(OFlags::WRONLY)
     }
 
     /// Whether it may be written to.
     pub fn writes(self) -> bool {
-        self.write
+        self.0.intersects(OFlags::RWMODE)
     }
 
     /// Whether opening cuts the file to nothing.
     pub fn truncates(self) -> bool {
-        self.truncate
+        self.0.contains(OFlags::TRUNC)
     }
 
     pub(crate) fn flags(self) -> OFlags {
-        let access = match (self.read, self.write) {
-            (true, true) => OFlags::RDWR,
-            (false, true) => OFlags::WRONLY,
-            _ => OFlags::RDONLY,
-        };
-        let truncate = if self.truncate { OFlags::TRUNC } else { OFlags::empty() };
-        access | truncate | self.sync
+        self.0
     }
 }
 
@@ -91,24 +78,17 @@ impl OpenFile {
         self.local().map_or(Some(false), LocalFile::has_writers)
     }
 
-    /// Makes what was written safe against power failure; with `data_only`, leaves out times.
-    ///
-    /// # Errors
-    /// The system's: also of earlier writes that failed on their way to the device.
+    /// See [`LocalFile::sync`].
     pub fn sync(&self, data_only: bool) -> io::Result<()> {
         self.local().map_or(Ok(()), |file| file.sync(data_only))
     }
 
-    /// Reports errors of earlier writes without waiting for the device, as closing a file does.
+    /// See [`LocalFile::flush`].
     pub fn flush(&self) -> io::Result<()> {
         self.local().map_or(Ok(()), LocalFile::flush)
     }
 
-    /// Where the next data (or, with `hole`, the next hole) begins at or after `offset`. Objects
-    /// are data up to their end.
-    ///
-    /// # Errors
-    /// The system's; `ENXIO` when there is none.
+    /// See [`LocalFile::seek`]. Objects are data up to their end.
     pub fn seek(&self, offset: u64, hole: bool) -> io::Result<u64> {
         match self {
             Self::Local(file) => file.seek(offset, hole),

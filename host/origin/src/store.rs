@@ -27,6 +27,7 @@ pub use node::{StoreEntries, StoreFile, StoreNode};
 
 use crate::attributes::{Attributes, Kind};
 use crate::place::{Scheme, StoreAddress, StoreOptions};
+use crate::version::COARSE_TICK;
 use crate::{Look, OriginError, Time};
 use object::{Found, Object, Objects};
 
@@ -36,9 +37,6 @@ const NAME_BYTES_MAX: usize = 1024;
 const NAMES_MAX: usize = 1 << 17;
 /// What a program should read at once.
 const READ_BYTES: u32 = 1 << 20;
-/// Step of tags that are made of times in whole seconds, as HTTP servers do, with a margin for
-/// clocks that disagree.
-const TAG_TICK: Duration = Duration::from_millis(2_020);
 
 /// An object store.
 #[derive(derive_more::Debug)]
@@ -113,7 +111,8 @@ impl Store {
 
     /// Judges what was found. Without a tag a change may leave no trace.
     pub(crate) fn look(&self, attributes: &Attributes) -> Look {
-        let is_old = || attributes.modified.plus(TAG_TICK) < Time::now();
+        // HTTP servers make tags of times in whole seconds.
+        let is_old = || attributes.modified.plus(COARSE_TICK) < Time::now();
         let settled = attributes.tag.is_some() && (!self.tags_tick || is_old());
         Look { version: attributes.version(), settled }
     }
@@ -125,7 +124,7 @@ impl Store {
                 kind: Kind::Directory,
                 permissions: 0o555,
                 size: 0,
-                ..self.common(node::numbers(path, found), self.opened)
+                ..self.common(node::split(object::name(&[b"directory", path.as_bytes()]).0), self.opened)
             },
         }
     }

@@ -101,8 +101,8 @@ impl Look {
     }
 }
 
-/// Assumed step of file systems that keep whole seconds, with a margin for clocks that disagree.
-const COARSE_TICK: Duration = Duration::from_millis(2_020);
+/// Assumed step of what keeps whole seconds, with a margin for clocks that disagree.
+pub(crate) const COARSE_TICK: Duration = Duration::from_millis(2_020);
 
 #[cfg(test)]
 mod tests {

@@ -100,6 +100,10 @@ pub struct RemoteTier {
     refused: AtomicBool,
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no thread panics with what a tier knows")
+}
+
 impl RemoteTier {
     /// Makes the tier, and connects if the server is there. Whether it is says
     /// [`heal`](Tier::heal).
@@ -130,28 +134,12 @@ impl RemoteTier {
 
     /// What is on the other side.
     pub fn server(&self) -> Option<String> {
-        self.lock().as_ref().map(|connected| connected.describe())
+        lock(&self.connected).as_ref().map(|connected| connected.describe())
     }
 
     /// What should be set otherwise there, as the log says, too.
     pub fn advice(&self) -> Option<String> {
-        self.lock().as_ref().and_then(|connected| connected.advice.clone())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Connected>> {
-        self.connected.lock().expect("no thread panics with the connection")
-    }
-
-    fn ears(&self) -> MutexGuard<'_, Ears> {
-        self.ears.lock().expect("no thread panics while listening")
-    }
-
-    fn owned(&self) -> MutexGuard<'_, HashSet<Key>> {
-        self.owned.lock().expect("no thread panics with keys")
-    }
-
-    fn nodes(&self) -> MutexGuard<'_, Vec<Node>> {
-        self.nodes.lock().expect("no thread panics with nodes")
+        lock(&self.connected).as_ref().and_then(|connected| connected.advice.clone())
     }
 
     fn broken(&self, reason: impl ToString) -> TierError {
@@ -220,21 +208,21 @@ impl RemoteTier {
     /// W2. A request may outlive its connection: what becomes of it says nothing about the next
     ///     one.
     fn lose(&self, line: u64) {
-        let (mut connected, mut ears) = (self.lock(), self.ears());
+        let (mut connected, mut ears) = (lock(&self.connected), lock(&self.ears));
         if ears.is_line(line) {
             *connected = None;
             ears.lost();
         }
         // Belief in blocks that are not there costs more than asking for a copy.
-        self.owned().clear();
+        lock(&self.owned).clear();
     }
 
     fn connected(&self) -> Result<Connected, TierError> {
-        let ended = self.ears().disconnected();
+        let ended = lock(&self.ears).disconnected();
         if let Some(line) = ended {
             self.lose(line);
         }
-        self.lock().clone().ok_or_else(|| self.broken("not connected"))
+        lock(&self.connected).clone().ok_or_else(|| self.broken("not connected"))
     }
 
     fn retrieving(&self, kind: Kind, wanted: &Wanted) -> Cmd {
@@ -244,7 +232,7 @@ impl RemoteTier {
             (Kind::Pantler { .. }, _) => {
                 command.arg("PANTLER.GET").arg(key).arg(<&str>::from(how));
             }
-            (Kind::Redis, Retrieve::Take) if self.owned().remove(&wanted.key) => {
+            (Kind::Redis, Retrieve::Take) if lock(&self.owned).remove(&wanted.key) => {
                 command.arg("GETDEL").arg(key);
             }
             (Kind::Redis, _) => {
@@ -266,7 +254,7 @@ impl RemoteTier {
             }
             Kind::Redis => {
                 command.arg("SET").arg(given.key.to_string()).arg(sealed);
-                let mut owned = self.owned();
+                let mut owned = lock(&self.owned);
                 if owned.len() < OWNED_MAX {
                     owned.insert(given.key);
                 }
@@ -323,12 +311,12 @@ impl Tier for RemoteTier {
         let connected = self.connected()?;
         let (served, missed): (Vec<&Given<'_>>, Vec<&Given<'_>>) =
             given.iter().partition(|one| connected.serves(&one.key));
-        missed.iter().for_each(|one| self.ears().miss(one.key));
+        missed.iter().for_each(|one| lock(&self.ears).miss(one.key));
         for given in served.chunks(BATCH_MAX) {
             let commands: Vec<Cmd> = given.iter().map(|one| self.putting(connected.kind, one)).collect();
             let answers = self.ask_unless(&connected, deadline, &commands, manner::REFUSALS_OF_VALUES)?;
             let refused = given.iter().zip(answers).filter(|(_, answer)| answer.is_none());
-            refused.for_each(|(one, _)| self.ears().miss(one.key));
+            refused.for_each(|(one, _)| lock(&self.ears).miss(one.key));
         }
         Ok(())
     }
@@ -338,7 +326,7 @@ impl Tier for RemoteTier {
         let connected = self.connected()?;
         let word = if connected.kind == Kind::Redis { "UNLINK" } else { "PANTLER.DROP" };
         // Redis does not know the owner of a block (U6).
-        let mine = |key: &&Key| self.owned().remove(*key) || connected.kind != Kind::Redis;
+        let mine = |key: &&Key| lock(&self.owned).remove(*key) || connected.kind != Kind::Redis;
         let served: Vec<&Key> = keys.iter().filter(|key| connected.serves(key)).filter(mine).collect();
         if served.is_empty() {
             return Ok(());
@@ -358,9 +346,9 @@ impl Tier for RemoteTier {
     }
 
     fn news(&self) -> News {
-        let news = self.ears().news();
+        let news = lock(&self.ears).news();
         if !news.gone.is_empty() || news.unknown {
-            let mut owned = self.owned();
+            let mut owned = lock(&self.owned);
             for key in &news.gone {
                 owned.remove(key);
             }
@@ -376,7 +364,7 @@ impl Tier for RemoteTier {
     }
 
     fn frames(&self, block_bytes: usize) -> u32 {
-        let bytes = match self.lock().as_ref().map(|connected| connected.kind) {
+        let bytes = match lock(&self.connected).as_ref().map(|connected| connected.kind) {
             Some(Kind::Pantler { limit }) => limit.min(self.options.bytes),
             _ => self.options.bytes,
         };
@@ -386,7 +374,7 @@ impl Tier for RemoteTier {
     }
 
     fn has_more(&self) -> bool {
-        match self.lock().as_ref().map(|connected| connected.kind) {
+        match lock(&self.connected).as_ref().map(|connected| connected.kind) {
             Some(Kind::Pantler { limit }) => limit > self.options.bytes,
             _ => false,
         }
@@ -413,7 +401,7 @@ impl Tier for RemoteTier {
     }
 
     fn index_bytes(&self) -> u64 {
-        let keys = self.owned().capacity() * 8 / 7;
+        let keys = lock(&self.owned).capacity() * 8 / 7;
         (keys * (size_of::<Key>() + 1)) as u64
     }
 
@@ -426,18 +414,18 @@ impl Tier for RemoteTier {
             return self.ask(&connected, self.deadline(), &[cmd("PING")]).map(drop);
         }
         // What the connection before says late must not be taken for news of this one.
-        let line = self.ears().begin();
-        let known = self.nodes().clone();
+        let line = lock(&self.ears).begin();
+        let known = lock(&self.nodes).clone();
         let connected = self.patiently(connect::connect(&self.options, &known, &self.ears, line))?;
         let connected = connected.map_err(|reason| self.broken(reason))?;
         if let Some(shards) = &connected.shards {
-            *self.nodes() = shards.nodes().into_iter().cloned().collect();
+            *lock(&self.nodes) = shards.nodes().into_iter().cloned().collect();
             for (host, port) in shards.down() {
                 tracing::warn!(tier = self.name, host, port, "a node does not answer: its blocks are absent");
             }
         }
-        let mut place = self.lock();
-        if !self.ears().is_line(line) {
+        let mut place = lock(&self.connected);
+        if !lock(&self.ears).is_line(line) {
             return Err(self.broken("another connection was begun meanwhile"));
         }
         if let Some(advice) = &connected.advice {

@@ -19,6 +19,7 @@ const THREADS_MAX: usize = 32;
 type Work = Box<dyn FnOnce() + Send>;
 
 /// Threads for what may hang. They end with this, once what they do has ended.
+#[derive(Default)]
 pub(crate) struct DiskThreads {
     shared: Arc<Shared>,
 }
@@ -62,10 +63,6 @@ impl Shared {
 }
 
 impl DiskThreads {
-    pub(crate) fn new() -> Self {
-        Self { shared: Arc::default() }
-    }
-
     /// What the work comes to, unless it takes longer than `limit`: then it goes on, and its result
     /// is dropped. It does not panic.
     pub(crate) fn run<T: Send + 'static>(
@@ -135,7 +132,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_what_hangs_is_let_go_and_others_are_served() {
-        let threads = DiskThreads::new();
+        let threads = DiskThreads::default();
         let (release, held) = channel::<()>();
         let start = Instant::now();
         assert_eq!(threads.run(Duration::from_millis(20), move || held.recv().is_ok()), None);
@@ -152,7 +149,7 @@ mod tests {
 
     #[test]
     fn what_finds_no_thread_waits_for_one() {
-        let threads = DiskThreads::new();
+        let threads = DiskThreads::default();
         let release = threads.hang();
         assert_eq!(threads.run(Duration::from_millis(20), || ()), None, "N2");
         drop(release);

@@ -9,7 +9,6 @@ use std::path::Path;
 
 use crate::TierError;
 
-/// Longest secret.
 const SECRET_BYTES_MAX: u64 = 4096;
 /// Longest file with a private key.
 const KEY_BYTES_MAX: u64 = 256 << 10;

@@ -129,18 +129,13 @@ impl TierSpec {
     /// assert!(refused.contains("password") && !refused.contains("s3cret"));
     /// ```
     pub fn parse(text: &str) -> Result<Self, String> {
-        let Some((scheme, rest)) = text.split_once(':') else {
-            return Err(format!("tier {:?}: {EXPECTED}", shown(text)));
-        };
-        let (place, size) = match rest.rsplit_once(',') {
-            Some((place, size)) if !size.is_empty() => (place, size.to_owned()),
-            _ => return Err(format!("tier {:?}: {EXPECTED}", shown(text))),
-        };
+        let refused = || format!("tier {:?}: {EXPECTED}", shown(text));
+        let (scheme, rest) = text.split_once(':').ok_or_else(refused)?;
+        let (place, size) = rest.rsplit_once(',').filter(|(_, size)| !size.is_empty()).ok_or_else(refused)?;
+        let size = size.to_owned();
         if scheme == "ssd" {
-            if place.is_empty() {
-                return Err(format!("tier {:?}: {EXPECTED}", shown(text)));
-            }
-            return Ok(Self { place: TierPlace::Ssd(place.into()), size });
+            let path = Some(place).filter(|path| !path.is_empty()).ok_or_else(refused)?;
+            return Ok(Self { place: TierPlace::Ssd(path.into()), size });
         }
         let (tls, cluster) = match scheme {
             "redis" => (false, false),
@@ -149,9 +144,7 @@ impl TierSpec {
             "rediss-cluster" => (true, true),
             _ => return Err(format!("tier scheme {scheme:?}: {EXPECTED}")),
         };
-        let Some(authority) = place.strip_prefix("//") else {
-            return Err(format!("tier {:?}: {EXPECTED}", shown(text)));
-        };
+        let authority = place.strip_prefix("//").ok_or_else(refused)?;
         let (user, hosts) = match authority.rsplit_once('@') {
             None => (None, authority),
             Some((user, _)) if user.contains(':') => {
@@ -166,30 +159,19 @@ impl TierSpec {
             return Err(format!("tier {:?}: expected nothing after HOST:PORT but the size", shown(text)));
         }
         let nodes = hosts.split('+').map(node).collect::<Option<Vec<_>>>();
-        match nodes {
-            Some(nodes) if cluster || nodes.len() == 1 => {
-                Ok(Self { place: TierPlace::Remote { nodes, tls, cluster, user }, size })
-            }
-            _ => Err(format!("tier {:?}: {EXPECTED}", shown(text))),
-        }
+        let nodes = nodes.filter(|nodes| cluster || nodes.len() == 1).ok_or_else(refused)?;
+        Ok(Self { place: TierPlace::Remote { nodes, tls, cluster, user }, size })
     }
 }
 
 /// What was typed, without what may be a secret: nothing stands behind a host.
 fn shown(text: &str) -> String {
-    let hidden = hide(text);
+    // A password stands before the `@`.
+    let hidden = text.rsplit_once('@').map_or(text.to_owned(), |(_, after)| format!("...@{after}"));
     let start = hidden.find("//").map_or(0, |at| at + 2).max(hidden.find('@').unwrap_or(0));
     match hidden[start..].find(['/', '?', '#']).filter(|_| !text.starts_with("ssd:")) {
         Some(at) => format!("{}...", &hidden[..=start + at]),
         None => hidden,
-    }
-}
-
-/// Text that may hold a password, as far as it may be shown.
-fn hide(text: &str) -> String {
-    match text.rsplit_once('@') {
-        Some((_, after)) => format!("...@{after}"),
-        None => text.to_owned(),
     }
 }
 

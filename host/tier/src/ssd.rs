@@ -50,7 +50,6 @@ use hashbrown::HashMap;
 
 use crate::disk_threads::DiskThreads;
 use crate::seal::ENVELOPE_BYTES_MAX;
-use crate::tier::NEWS_MAX;
 use crate::{Given, Key, News, Retrieve, Seal, Tier, TierError, Wanted};
 pub use layout::SLOTS_MAX as SSD_BLOCKS_MAX;
 use layout::{HEADER_BYTES, Header, Layout};
@@ -112,6 +111,7 @@ struct Held {
 ///    |                   neither, until the next start
 ///    +------ remove, and slot for the oldest ----+
 /// ```
+#[derive(Default)]
 struct Index {
     held: HashMap<Key, Held, foldhash::fast::RandomState>,
     /// By time, then slot: the order of eviction when more is put than fits.
@@ -119,8 +119,7 @@ struct Index {
     free: Vec<u32>,
     /// Until then nothing is written (D4).
     full_until: Option<Instant>,
-    gone: Vec<Key>,
-    unknown: bool,
+    news: News,
 }
 
 impl Index {
@@ -164,7 +163,7 @@ impl Index {
         }
         let key = *self.order.first_key_value()?.1;
         self.remove(&key);
-        self.leave(key);
+        self.news.leave(key);
         self.free.pop()
     }
 
@@ -172,11 +171,6 @@ impl Index {
     fn no_room(&mut self, slot: u32, now: Instant) {
         self.free.push(slot);
         self.full_until = Some(now + ROOM_PAUSE);
-    }
-
-    /// A block is not here any more, or did not come.
-    fn leave(&mut self, key: Key) {
-        if self.gone.len() < NEWS_MAX { self.gone.push(key) } else { self.unknown = true }
     }
 }
 
@@ -193,15 +187,7 @@ impl SsdTier {
         let headers = open::headers(&file, &layout).map_err(fail)?;
         // D6. Readahead of the kernel would bring other blocks.
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random);
-        let seed = foldhash::fast::RandomState::default();
-        let mut index = Index {
-            held: HashMap::with_hasher(seed),
-            order: BTreeMap::new(),
-            free: Vec::new(),
-            full_until: None,
-            gone: Vec::new(),
-            unknown: false,
-        };
+        let mut index = Index::default();
         for (slot, header) in (0..layout.slots).zip(headers) {
             match header {
                 // The younger of two that name the same block; its envelope will say whether it is
@@ -218,7 +204,7 @@ impl SsdTier {
         Ok(Self {
             name,
             file: Arc::new(file),
-            threads: DiskThreads::new(),
+            threads: DiskThreads::default(),
             timeout: TIMEOUT,
             layout,
             seal,
@@ -431,7 +417,7 @@ impl Tier for SsdTier {
             let mut sealed = Vec::new();
             self.seal.seal(&one.key, one.bytes, &mut sealed);
             if !self.keep(one.key, time, sealed)? {
-                self.lock().leave(one.key);
+                self.lock().news.leave(one.key);
             }
         }
         Ok(())
@@ -447,8 +433,7 @@ impl Tier for SsdTier {
 
     fn news(&self) -> News {
         let mut index = self.lock();
-        let (gone, unknown) = (std::mem::take(&mut index.gone), std::mem::take(&mut index.unknown));
-        News { full: Some(index.free.is_empty()), gone, unknown }
+        News { full: Some(index.free.is_empty()), ..std::mem::take(&mut index.news) }
     }
 
     fn is_own(&self) -> bool {
@@ -480,7 +465,7 @@ impl Tier for SsdTier {
     fn index_bytes(&self) -> u64 {
         let index = self.lock();
         let slots = index.free.capacity() * size_of::<u32>();
-        let gone = index.gone.capacity() * size_of::<Key>();
+        let gone = index.news.gone.capacity() * size_of::<Key>();
         (index.held.allocation_size() + index.order.len() * ORDER_BYTES + slots + gone) as u64
     }
 

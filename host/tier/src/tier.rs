@@ -61,6 +61,13 @@ pub struct News {
     pub unknown: bool,
 }
 
+impl News {
+    /// A block left, which is told as long as there is room for it.
+    pub(crate) fn leave(&mut self, key: Key) {
+        if self.gone.len() < NEWS_MAX { self.gone.push(key) } else { self.unknown = true }
+    }
+}
+
 /// Most keys that news hold; beyond, it is unknown what left.
 pub const NEWS_MAX: usize = 65_536;
 

@@ -17,7 +17,7 @@ use crate::infer::evidence::Visit;
 use crate::infer::pattern::{UseBits, history, main_queue, short_term};
 use crate::infer::random::Random;
 use crate::infer::script::Script;
-use crate::infer::simulate::{Nuisances, simulate};
+use crate::infer::simulate::{Nuisances, begin, hits};
 
 /// Parts of the region for which [`Panel::kept`] is given.
 pub const PARTS: usize = 20;
@@ -135,9 +135,9 @@ fn panel(
         let seed = random.word() >> 32;
         // Policies that draw do not repeat themselves from run to run.
         let spec = [format!("{policy}:seed={seed}"), policy.into()].iter().find_map(|text| text.parse().ok());
-        let mut hits = vec![0; script.accesses.len()];
         let spec = spec.expect("recipes name policies");
-        simulate(spec, capacity, Nuisances::default(), seed, &Visit::imagined(&script), &mut hits);
+        let visit = Visit::imagined(&script);
+        let hits = hits(&visit, begin(spec, capacity, Nuisances::default(), seed, &visit));
         probes.extend(script.probes.iter().map(|&at| (script.accesses[at], hits[at] > 0)));
     }
     let kept = kept(&probes, region);

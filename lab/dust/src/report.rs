@@ -105,7 +105,9 @@ impl Report {
         let capacity = self.capacity_text();
         let mut text = match self.verdict {
             Known::Known => format!("{}  {} certain  {capacity}", self.policy, percent(self.certainty)),
-            Known::Unknown if self.is_ahead() => "unknown".into(),
+            Known::Unknown if self.family.is_empty() && self.doubt == Some(Doubt::FetchesAhead) => {
+                "unknown".into()
+            }
             Known::Unknown if self.family.is_empty() => "unknown: no cache could be seen".into(),
             Known::Unknown => format!("unknown  nearest is {}  {capacity}", self.policy),
         };
@@ -134,10 +136,6 @@ impl Report {
             let _ = write!(text, "\n  {}", self.grounds());
         }
         text + "\n"
-    }
-
-    fn is_ahead(&self) -> bool {
-        self.doubt == Some(Doubt::FetchesAhead) && self.family.is_empty()
     }
 
     /// Whether what was found is what was claimed.
@@ -183,17 +181,13 @@ impl Report {
         if let (Some(hit), Some(miss)) = (self.hit_ns, self.miss_ns) {
             let _ = write!(text, " ({} and {})", time(hit), time(miss));
         }
-        let _ = write!(text, ", {} of the readings mislead", self.noise_text());
+        let (noise, error) = (100.0 * self.noise, 200.0 * self.noise_error);
+        let _ = write!(text, ", {noise:.1} ± {error:.1} % of the readings mislead");
         if let Some(Measured { blocks, interval: [low, high] }) = &self.measured {
             let [blocks, low, high] = [*blocks, *low, *high].map(|number| grouped(number.into()));
             let _ = write!(text, "; filled, the cache kept {blocks}: it holds {low} to {high}");
         }
         text
-    }
-
-    /// The share of readings that mislead, with what it may be off by.
-    fn noise_text(&self) -> String {
-        format!("{:.1} ± {:.1} %", 100.0 * self.noise, 200.0 * self.noise_error)
     }
 
     /// The capacity with what it may be off by.

@@ -207,13 +207,19 @@ mod tests {
 
     use super::*;
 
+    /// Python as the server of a module.
+    fn python(mut module: impl FnMut(u16) -> &'static str) -> Option<Server> {
+        Server::start("python3", "apt-get install python3", Ready::Listens, |port, _| {
+            ["-m", module(port), "--bind", "127.0.0.1", &port.to_string()].map(str::to_owned).to_vec()
+        })
+    }
+
     #[test]
     fn one_that_ends_at_first_is_tried_on_another_port() {
         let mut ports = Vec::new();
-        let server = Server::start("python3", "apt-get install python3", Ready::Listens, |port, _| {
+        let server = python(|port| {
             ports.push(port);
-            let module = if ports.len() == 1 { "no_such_module" } else { "http.server" };
-            ["-m", module, "--bind", "127.0.0.1", &port.to_string()].map(str::to_owned).to_vec()
+            if ports.len() == 1 { "no_such_module" } else { "http.server" }
         });
         let Some(server) = server else { return };
         assert_eq!((ports.len(), server.port()), (2, ports[1]));
@@ -223,13 +229,7 @@ mod tests {
 
     #[test]
     fn one_that_was_killed_begins_again_where_it_was() {
-        let words = |port: u16, _: &Path| {
-            ["-m", "http.server", "--bind", "127.0.0.1", &port.to_string()].map(str::to_owned).to_vec()
-        };
-        let Some(mut server) = Server::start("python3", "apt-get install python3", Ready::Listens, words)
-        else {
-            return;
-        };
+        let Some(mut server) = python(|_| "http.server") else { return };
         let (port, pid) = (server.port(), server.pid());
         server.kill();
         assert!(server.is_ready().is_err(), "it has ended");
@@ -240,9 +240,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "No module named")]
     fn one_that_never_begins_is_told_with_what_it_said() {
-        let words = |_, _: &Path| ["-m", "no_such_module"].map(str::to_owned).to_vec();
-        if Server::start("python3", "apt-get install python3", Ready::Listens, words).is_none() {
-            panic!("No module named, for want of python3");
-        }
+        assert!(python(|_| "no_such_module").is_some(), "No module named, for want of python3");
     }
 }

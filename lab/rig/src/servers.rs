@@ -27,19 +27,24 @@ pub fn memcached(more: &str) -> Option<Server> {
     })
 }
 
+/// nginx with what a port and a folder make of its configuration.
+fn configured(text: impl Fn(u16, &Path) -> String) -> Option<Server> {
+    Server::start("/usr/sbin/nginx", "apt-get install nginx-light", Ready::Listens, |port, folder| {
+        std::fs::write(folder.join("nginx.conf"), text(port, folder)).expect("written");
+        words(&format!("-p {} -c nginx.conf -e stderr", folder.display()))
+    })
+}
+
 /// nginx in one process, with what stands in `http { ... }` of its configuration for a port.
 pub fn nginx(http: impl Fn(u16) -> String) -> Option<Server> {
-    let start = |port: u16, folder: &Path| {
+    configured(|port, folder| {
         let (at, http) = (folder.display(), http(port));
-        let text = format!(
+        format!(
             "daemon off; master_process off; user root; pid {at}/pid; error_log stderr;\nevents {{}}\n\
              http {{ access_log off; client_body_temp_path {at}/1; proxy_temp_path {at}/2;\n\
              fastcgi_temp_path {at}/3; uwsgi_temp_path {at}/4; scgi_temp_path {at}/5;\n{http}\n}}\n"
-        );
-        std::fs::write(folder.join("nginx.conf"), text).expect("written");
-        words(&format!("-p {at} -c nginx.conf -e stderr"))
-    };
-    Server::start("/usr/sbin/nginx", "apt-get install nginx-light", Ready::Listens, start)
+        )
+    })
 }
 
 const PROXY: &str = "daemon off; master_process on; worker_processes 1; user root; pid nginx.pid; error_log stderr crit;
@@ -54,13 +59,7 @@ http {
 
 /// nginx as a proxy that caches, before an origin on this port.
 pub fn nginx_proxy(origin: u16) -> Option<Server> {
-    let start = |port: u16, folder: &Path| {
-        let text = PROXY.replace("PORT", &port.to_string()).replace("ORIGIN", &origin.to_string());
-        std::fs::write(folder.join("nginx.conf"), text).expect("written");
-        let folder = folder.display().to_string();
-        ["-p", &folder, "-c", "nginx.conf", "-e", "stderr"].map(str::to_owned).to_vec()
-    };
-    Server::start("/usr/sbin/nginx", "apt-get install nginx-light", Ready::Listens, start)
+    configured(|port, _| PROXY.replace("PORT", &port.to_string()).replace("ORIGIN", &origin.to_string()))
 }
 
 /// Varnish with 2 MB, before an origin on this port.

@@ -13,11 +13,9 @@
 //! Without an owner in control every allocation is one LRU list, and so is `global-lru` always:
 //! that list is run instead, many times faster, and a test holds its counts against the steward's.
 
-use pantler_policy::Spec;
 use pantler_policy::prefetch::prefetch;
 use pantler_steward::{
-    Allocation, Block, Counters, FileId, Names, Options, OptionsError, OwnerId, PolicyName, Revocation,
-    Steward,
+    Allocation, Block, Counters, FileId, Names, Options, OptionsError, PolicyName, Revocation, Steward,
 };
 use pantler_trace::Prepared;
 
@@ -138,7 +136,7 @@ pub fn share(
     // Wrong options and wishes are refused even where neither changes anything.
     let unknown = sharing.control.apply(trace, &mut steward)?;
     if sharing.is_one_list() {
-        let outcome = simulate(trace, Spec::Lru(Default::default()), frames, warm_up, watch)?;
+        let outcome = simulate(trace, PolicyName::Lru.spec(), frames, warm_up, watch)?;
         return Ok(one_list(trace, outcome, unknown));
     }
     let length = trace.requests().len();
@@ -237,8 +235,7 @@ fn drive(
 }
 
 fn snapshot(trace: &Prepared, steward: &Steward) -> Vec<Counters> {
-    let owner = |index: usize| -> OwnerId { owner_id(index) };
-    let counters = |index| steward.owner_counters(owner(index)).unwrap_or_default();
+    let counters = |index| steward.owner_counters(owner_id(index)).unwrap_or_default();
     (0..owner_names(trace).len()).map(counters).collect()
 }
 

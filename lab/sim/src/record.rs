@@ -31,7 +31,7 @@ impl<T: Serialize> Json for T {}
 
 /// The result of one job. Fields without a value are left out.
 #[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Record {
     /// The trace as given.
     pub trace: String,
@@ -113,7 +113,7 @@ impl From<Prefetched> for LookedRecord {
 }
 
 /// What every record says of its trace.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct About {
     /// Distinct blocks of the trace.
     pub footprint: u32,

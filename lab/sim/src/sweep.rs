@@ -131,13 +131,11 @@ impl Loaded {
         match (&job.what, job.ahead) {
             (What::Sharing(sharing), _) => self.run_sharing(job, sharing, warm_up, watch),
             (What::Policy(spec), Some(ahead)) => self.run_ahead(job, *spec, ahead, warm_up, watch),
-            (What::Policy(spec), None) => Ok(self.run_policy(job, *spec, warm_up, watch)?),
+            (What::Policy(spec), None) => {
+                let outcome = simulate(&self.trace, *spec, job.size, warm_up, watch)?;
+                Ok(self.of_policy(job, *spec, outcome, warm_up))
+            }
         }
-    }
-
-    fn run_policy(&self, job: &Job, spec: Spec, warm_up: u64, watch: &Watch) -> Result<Record, Stopped> {
-        let outcome = simulate(&self.trace, spec, job.size, warm_up, watch)?;
-        Ok(self.of_policy(job, spec, outcome, warm_up))
     }
 
     fn run_ahead(
@@ -194,18 +192,12 @@ impl Loaded {
     fn record(&self, job: &Job, shown: String, counts: Counts, warm_up: u64) -> Record {
         Record {
             trace: self.name.clone(),
-            policy: None,
-            allocation: None,
             size: job.size,
             counts,
             hit_ratio: counts.hit_ratio(),
-            byte_hit_ratio: None,
-            ahead: None,
-            owners: Vec::new(),
-            revocations: None,
             about: About::new("sim", &self.trace, warm_up),
             shown,
-            unknown: Vec::new(),
+            ..Record::default()
         }
     }
 }

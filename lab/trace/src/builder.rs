@@ -1,7 +1,5 @@
 //! Builds a prepared trace, one reference at a time.
 
-use std::sync::{Mutex, OnceLock};
-
 use crate::densify::{Densifier, IDS_MAX};
 use crate::{Block, Prepared, TraceError, Unit};
 
@@ -146,8 +144,6 @@ impl PreparedBuilder {
         Prepared {
             unit: self.unit,
             requests: self.requests,
-            next_uses: OnceLock::new(),
-            computing: Mutex::default(),
             owners: (!self.owners.is_empty()).then_some(self.owners),
             owner_names,
             distinct: u32::try_from(blocks.len()).expect("bounded by IDS_MAX"),
@@ -156,6 +152,7 @@ impl PreparedBuilder {
             file_names,
             sizes,
             object_bytes,
+            ..Prepared::default()
         }
     }
 

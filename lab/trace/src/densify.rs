@@ -31,7 +31,6 @@ const BATCH: usize = 128;
 const SLOTS_MIN: usize = 1 << 10;
 /// A slot without an id: no id is as high as the last that its bits could tell (D3).
 const EMPTY: u32 = u32::MAX;
-/// Bits of a slot.
 const SLOT_BITS: u32 = u32::BITS;
 /// Most ids: the highest number means *never* and *none*.
 pub const IDS_MAX: usize = u32::MAX as usize;

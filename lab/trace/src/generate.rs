@@ -25,7 +25,6 @@ mod permutation;
 mod reference;
 mod specification;
 mod stack_distance;
-mod two_pool;
 mod zipf;
 
 pub use pantler_policy::Draws;
@@ -34,5 +33,4 @@ pub use permutation::Permutation;
 pub use reference::Reference;
 pub use specification::{Generator, Specification};
 pub use stack_distance::StackDistance;
-pub use two_pool::TwoPool;
 pub use zipf::Zipf;

@@ -3,7 +3,8 @@
 /// A whole number in groups of three digits.
 ///
 /// ```
-/// assert_eq!([999, 1_234_567].map(pantler_trace::grouped), ["999", "1,234,567"]);
+/// let texts = [0, 999, 1000, 914_455, 1_234_567].map(pantler_trace::grouped);
+/// assert_eq!(texts, ["0", "999", "1,000", "914,455", "1,234,567"]);
 /// ```
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use crate::builder::OWNERS_MAX;
 use crate::error::Bad;
 
-/// Most files.
 const FILES_MAX: usize = 1 << 24;
 /// Bytes of all names together.
 const NAME_BYTES_MAX: usize = 256 << 20;

@@ -18,11 +18,6 @@ pub fn perhaps_of(message: &str) -> String {
     perhaps(name, words.filter(|word| !["", "one", "of", "or"].contains(word)))
 }
 
-/// Edits after which two names no longer look alike, for a name of that length.
-fn tolerance(name: &str) -> usize {
-    1 + name.chars().count() / 4
-}
-
 /// The known name that needs the fewest edits (insert, delete, replace, swap neighbours), if any
 /// looks alike. Of equally near ones the first. Edits of hyphens count last: `s3fifo` is nearer to
 /// `s3-fifo` than to `sfifo`.
@@ -41,5 +36,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         (strsim::osa_distance(&bare(&name), &bare(&other)), strsim::osa_distance(&name, &other))
     };
     let near = known.into_iter().map(|other| (distances(other), other)).min_by_key(|&(edits, _)| edits);
-    near.filter(|&((_, edits), _)| edits <= tolerance(&name)).map(|(_, other)| other)
+    // The longer a name, the more edits leave it alike.
+    let most = 1 + name.chars().count() / 4;
+    near.filter(|&((_, edits), _)| edits <= most).map(|(_, other)| other)
 }

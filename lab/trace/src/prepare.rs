@@ -137,7 +137,7 @@ pub fn prepare_reader(mut reader: Reader, options: &Options) -> Result<(Prepared
 /// requests taken.
 fn plain(reader: &mut Reader, builder: &mut PreparedBuilder, most: u64) -> Result<u64, TraceError> {
     let (mut keys, mut bytes, mut requests) = (Vec::new(), Vec::new(), 0);
-    while (builder.len() as u64) < most && reader.fill_plain(&mut keys, &mut bytes)? == Some(true) {
+    while (builder.len() as u64) < most && reader.fill_plain(&mut keys, &mut bytes)? {
         requests += keys.len() as u64;
         let taken = keys.len().min(usize::try_from(most - builder.len() as u64).unwrap_or(usize::MAX));
         builder.plain(&keys[..taken], &bytes[..taken])?;

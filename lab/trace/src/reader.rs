@@ -159,18 +159,18 @@ impl Reader {
         Ok(!batch.is_empty())
     }
 
-    /// As [`fill`](Reader::fill), of keys and bytes alone: for formats with such records only.
-    /// `None` for all other formats, of which nothing is taken.
+    /// As [`fill`](Reader::fill), of keys and bytes alone: for formats with such records only. Of
+    /// others nothing is taken.
     pub(crate) fn fill_plain(
         &mut self,
         keys: &mut Vec<u64>,
         bytes: &mut Vec<u32>,
-    ) -> Result<Option<bool>, TraceError> {
+    ) -> Result<bool, TraceError> {
         keys.clear();
         bytes.clear();
-        let Parser::Records(parser) = &mut self.parser else { return Ok(None) };
+        let Parser::Records(parser) = &mut self.parser else { return Ok(false) };
         if !parser.plain(&[], keys, bytes) {
-            return Ok(None);
+            return Ok(false);
         }
         let width = parser.width();
         let start = self.input.offset();
@@ -187,7 +187,7 @@ impl Reader {
         if self.ended {
             self.finish()?;
         }
-        Ok(Some(!self.ended))
+        Ok(!self.ended)
     }
 
     /// Parses lines until there are enough requests.

@@ -65,13 +65,8 @@ impl Connection {
     ) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
-        let tls = match tls {
-            Some(config) => {
-                let connection = rustls::ServerConnection::new(Arc::clone(config));
-                Some(Box::new(connection.map_err(io::Error::other)?))
-            }
-            None => None,
-        };
+        let tls = tls.map(|config| rustls::ServerConnection::new(Arc::clone(config)));
+        let tls = tls.transpose().map_err(io::Error::other)?.map(Box::new);
         Ok(Self {
             stream,
             tls,
@@ -148,7 +143,6 @@ impl Connection {
         self.resting = false;
     }
 
-    /// Bytes that wait.
     pub(crate) fn waiting_bytes(&self) -> usize {
         self.output.len()
     }

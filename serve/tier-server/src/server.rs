@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use pantler_tier::TierError;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
+use slab::Slab;
 
 use crate::connection::{self, Connection, State};
 use crate::options::{MEMORY_BYTES_MIN, ServeOptions};
@@ -32,8 +33,7 @@ const LISTENER: u64 = u64::MAX;
 pub struct Server {
     listener: TcpListener,
     poll: OwnedFd,
-    connections: Vec<Option<Connection>>,
-    free: Vec<usize>,
+    connections: Slab<Connection>,
     /// Connections that may have something to write, or have come to an end.
     dirty: VecDeque<usize>,
     /// Bytes that these have read or wait to write.
@@ -91,8 +91,7 @@ impl Server {
         Ok(Self {
             listener,
             poll,
-            connections: Vec::new(),
-            free: Vec::new(),
+            connections: Slab::new(),
             dirty: VecDeque::new(),
             round_bytes: 0,
             next_round: Vec::new(),
@@ -128,7 +127,7 @@ impl Server {
         }
         loop {
             self.round(&mut events, Duration::from_millis(10))?;
-            let waiting = self.connections.iter().flatten().any(Connection::has_output);
+            let waiting = self.connections.iter().any(|(_, connection)| connection.has_output());
             if !waiting || Instant::now() > deadline {
                 return Ok(());
             }
@@ -151,7 +150,7 @@ impl Server {
             }
         }
         for number in std::mem::take(&mut self.next_round) {
-            if let Some(Some(connection)) = self.connections.get_mut(number) {
+            if let Some(connection) = self.connections.get_mut(number) {
                 connection.go_on();
                 self.dirty.push_back(number);
             }
@@ -172,7 +171,7 @@ impl Server {
     fn rearm_dirty(&mut self) {
         self.round_bytes = 0;
         while let Some(number) = self.dirty.pop_front() {
-            if let Some(Some(connection)) = self.connections.get_mut(number) {
+            if let Some(connection) = self.connections.get_mut(number) {
                 self.shared.looked = 0;
                 connection.advance(&mut self.shared);
                 self.rearm(number);
@@ -187,13 +186,13 @@ impl Server {
         if self.shared.held_bytes <= most {
             return;
         }
-        for connection in self.connections.iter_mut().flatten() {
+        for (_, connection) in &mut self.connections {
             connection.trim();
             connection.charge(&mut self.shared);
         }
         while self.shared.held_bytes > most {
-            let charged = |&number: &usize| self.connections[number].as_ref().map_or(0, Connection::charged);
-            let Some(largest) = (0..self.connections.len()).max_by_key(charged) else { return };
+            let largest = self.connections.iter().max_by_key(|(_, connection)| connection.charged());
+            let Some((largest, _)) = largest else { return };
             self.shared.hung_up += 1;
             self.cut(largest);
         }
@@ -202,16 +201,15 @@ impl Server {
     /// M2: a client that does not authenticate takes the place of one that would.
     fn end_strangers(&mut self) {
         let now = Instant::now();
-        for number in 0..self.connections.len() {
-            let Some(connection) = &mut self.connections[number] else { continue };
-            if connection.strange_for(now) > self.stranger_time {
-                self.cut(number);
-            }
+        let strange_for = self.connections.iter_mut().map(|(number, one)| (number, one.strange_for(now)));
+        let late = strange_for.filter(|(_, time)| *time > self.stranger_time);
+        for (number, _) in late.collect::<Vec<_>>() {
+            self.cut(number);
         }
     }
 
     fn cut(&mut self, number: usize) {
-        if let Some(Some(connection)) = self.connections.get_mut(number) {
+        if let Some(connection) = self.connections.get_mut(number) {
             connection.cut();
             self.rearm(number);
         }
@@ -240,17 +238,12 @@ impl Server {
             else {
                 continue;
             };
-            let number = self.free.pop().unwrap_or_else(|| {
-                self.connections.push(None);
-                self.connections.len() - 1
-            });
-            let data = epoll::EventData::new_u64(number as u64);
-            if epoll::add(&self.poll, connection.stream(), data, epoll::EventFlags::IN).is_err() {
-                self.free.push(number);
-                continue;
+            let place = self.connections.vacant_entry();
+            let data = epoll::EventData::new_u64(place.key() as u64);
+            if epoll::add(&self.poll, connection.stream(), data, epoll::EventFlags::IN).is_ok() {
+                self.shared.connected += 1;
+                place.insert(connection);
             }
-            self.shared.connected += 1;
-            self.connections[number] = Some(connection);
         }
     }
 
@@ -264,7 +257,7 @@ impl Server {
 
     fn serve(&mut self, number: usize, flags: epoll::EventFlags) {
         // An event of a connection that ended a moment ago.
-        let Some(Some(connection)) = self.connections.get_mut(number) else { return };
+        let Some(connection) = self.connections.get_mut(number) else { return };
         self.shared.looked = 0;
         if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
             self.round_bytes += connection.serve(&mut self.shared);
@@ -281,7 +274,7 @@ impl Server {
 
     /// What is to be waited for, or the end of a connection.
     fn rearm(&mut self, number: usize) {
-        let Some(Some(connection)) = self.connections.get_mut(number) else { return };
+        let Some(connection) = self.connections.get_mut(number) else { return };
         if connection.rests() && !self.next_round.contains(&number) {
             self.next_round.push(number);
         }
@@ -290,8 +283,7 @@ impl Server {
             State::Ended => {
                 let _ = epoll::delete(&self.poll, connection.stream());
                 connection.end(&mut self.shared);
-                self.connections[number] = None;
-                self.free.push(number);
+                self.connections.remove(number);
                 self.shared.connected -= 1;
                 if let Some(until) = &mut self.resting {
                     *until = Instant::now();
@@ -313,6 +305,7 @@ impl Server {
 mod tests {
     use super::*;
     use crate::command::SCANNED_MAX;
+    use crate::store::NOBODY;
     use bytes::Bytes;
     use std::io::{Read, Write};
     use std::net::TcpStream;
@@ -337,13 +330,7 @@ mod tests {
         let mut server = Server::bind(&ServeOptions::new("127.0.0.1:0".parse().unwrap(), 64 << 20)).unwrap();
         for number in 0..2 * SCANNED_MAX as u64 {
             let key = number.to_string();
-            assert!(server.shared.store.put(
-                key.as_bytes(),
-                Bytes::new(),
-                crate::store::NOBODY,
-                number,
-                false
-            ));
+            assert!(server.shared.store.put(key.as_bytes(), Bytes::new(), NOBODY, number, false));
         }
         let address = server.address().unwrap();
         let [mut greedy, mut other] = [(); 2].map(|()| TcpStream::connect(address).unwrap());

@@ -24,6 +24,7 @@ use bytes::Bytes;
 use hashbrown::{HashMap, HashTable};
 use pantler_steward::placement::{Ages, Arrival, Standing};
 use pantler_tier::wire::ENTRY_BYTES;
+use slab::Slab;
 
 /// Notices that wait for an owner that does not talk.
 pub const NOTICES_MAX: usize = 16_384;
@@ -134,8 +135,7 @@ pub struct Store {
     /// Slots by the hash of their key, which is in the entry alone.
     table: HashTable<u32>,
     seed: foldhash::quality::RandomState,
-    slots: Vec<Option<Entry>>,
-    free: Vec<u32>,
+    slots: Slab<Entry>,
     ages: Ages,
     clients: Vec<Client>,
     names: HashMap<Box<str>, Owner, foldhash::quality::RandomState>,
@@ -153,8 +153,7 @@ impl Store {
             unit: 0,
             table: HashTable::new(),
             seed: foldhash::quality::RandomState::default(),
-            slots: Vec::new(),
-            free: Vec::new(),
+            slots: Slab::new(),
             ages: Ages::default(),
             clients: Vec::new(),
             names: HashMap::default(),
@@ -286,7 +285,7 @@ impl Store {
     /// Removes everything. Owners do not learn which blocks, but that they do not know.
     pub fn flush(&mut self) {
         self.table = HashTable::new();
-        (self.slots, self.free) = (Vec::new(), Vec::new());
+        self.slots = Slab::new();
         self.ages = Ages::default();
         self.used = 0;
         for client in self.clients.iter_mut().filter(|client| client.blocks > 0) {
@@ -381,7 +380,7 @@ impl Store {
     }
 
     fn entry(&self, slot: u32) -> Option<&Entry> {
-        self.slots.get(slot as usize)?.as_ref()
+        self.slots.get(slot as usize)
     }
 
     fn value(&self, slot: u32) -> Option<Bytes> {
@@ -412,26 +411,17 @@ impl Store {
 
     /// Another value under the same key.
     fn replace(&mut self, slot: u32, value: Bytes, buffer_bytes: u32) {
-        if let Some(Some(entry)) = self.slots.get_mut(slot as usize) {
+        if let Some(entry) = self.slots.get_mut(slot as usize) {
             self.used -= entry.charge();
             (entry.value, entry.buffer_bytes) = (value, buffer_bytes);
         }
     }
 
     fn insert(&mut self, entry: Entry) -> u32 {
-        let slot = match self.free.pop() {
-            Some(slot) => slot,
-            None => {
-                self.slots.push(None);
-                (self.slots.len() - 1) as u32
-            }
-        };
         let hash = self.seed.hash_one(&*entry.key);
-        self.slots[slot as usize] = Some(entry);
+        let slot = self.slots.insert(entry) as u32;
         let (slots, seed) = (&self.slots, &self.seed);
-        self.table.insert_unique(hash, slot, |&slot| {
-            slots[slot as usize].as_ref().map_or(0, |entry| seed.hash_one(&*entry.key))
-        });
+        self.table.insert_unique(hash, slot, |&slot| seed.hash_one(&*slots[slot as usize].key));
         slot
     }
 
@@ -447,8 +437,7 @@ impl Store {
 
     /// Removes an entry that `ages` has no more.
     fn clear(&mut self, slot: u32, owner: Owner) -> Option<Entry> {
-        let entry = self.slots.get_mut(slot as usize)?.take()?;
-        self.free.push(slot);
+        let entry = self.slots.try_remove(slot as usize)?;
         if let Ok(place) = self.table.find_entry(self.seed.hash_one(&*entry.key), |&other| other == slot) {
             place.remove();
         }
@@ -487,7 +476,7 @@ impl Store {
 
     /// Checks R1 to R4, and panics with the number of what does not hold. For tests and fuzzing.
     pub fn validate(&self) {
-        let entries = || (0u32..).zip(&self.slots).filter_map(|(slot, entry)| Some((slot, entry.as_ref()?)));
+        let entries = || self.slots.iter().map(|(slot, entry)| (slot as u32, entry));
         assert_eq!(entries().map(|(_, entry)| entry.charge()).sum::<u64>(), self.used, "R1: used");
         assert!(self.used <= self.limit, "R1: {} of {} bytes", self.used, self.limit);
         assert_eq!(entries().count(), self.table.len(), "R2: table");

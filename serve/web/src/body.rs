@@ -24,7 +24,6 @@ pub enum Source {
     File(Option<Bytes>, Box<Feed>),
 }
 
-/// The body of an answer.
 #[derive(Debug)]
 pub struct AnswerBody {
     source: Source,
@@ -66,15 +65,12 @@ impl Body for AnswerBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Portion>, io::Error>>> {
-        let next = ready!(self.poll_source(context));
-        Poll::Ready(match next {
-            Ok(Some(bytes)) => {
-                self.left = self.left.saturating_sub(bytes.len() as u64);
-                Some(Ok(Frame::data(Portion { bytes, ending: self.ending.clone() })))
-            }
-            Ok(None) => None,
-            Err(error) => Some(Err(error)),
-        })
+        let next = ready!(self.poll_source(context)).transpose();
+        Poll::Ready(next.map(|bytes| {
+            let bytes = bytes?;
+            self.left = self.left.saturating_sub(bytes.len() as u64);
+            Ok(Frame::data(Portion { bytes, ending: self.ending.clone() }))
+        }))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -65,7 +65,6 @@ impl Buffers {
     }
 }
 
-/// One buffer.
 #[derive(Debug)]
 pub struct Buffer {
     bytes: Vec<u8>,

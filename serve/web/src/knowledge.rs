@@ -73,7 +73,7 @@ impl Knower {
             return *can_say;
         }
         drop(known);
-        let can_say = file.can_say(0);
+        let can_say = file.can_say();
         self.devices.write().unwrap_or_else(std::sync::PoisonError::into_inner).push((device, can_say));
         can_say
     }

@@ -17,7 +17,6 @@ const BUCKETS: [f64; 14] =
 /// Answers by the first digit of their status.
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-/// One label.
 type Label = [(&'static str, &'static str); 1];
 
 /// All counters of a server.
@@ -152,7 +151,6 @@ impl Metrics {
         self.wait_times.observe(time.as_secs_f64());
     }
 
-    /// An answer ended.
     pub fn ended(&self, ended: &Ended) {
         self.answered(ended.status);
         self.sent_bytes.inc_by(ended.bytes);

@@ -21,17 +21,6 @@ pub enum Below {
     Mount,
 }
 
-/// What came of reading without waiting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Now {
-    /// This many bytes; none where the file ends.
-    Read(usize),
-    /// The first of them is not in memory.
-    Missing,
-    /// The file system cannot say what is.
-    Unknown,
-}
-
 /// A regular file below the root.
 #[derive(Debug)]
 pub struct Opened {
@@ -87,23 +76,22 @@ impl Opened {
         Ok(was_set_back || (now.size, now.modified) != (self.version.size, self.version.modified))
     }
 
-    /// Reads what is in the page cache. What is missing the kernel has begun to read from the disk.
-    pub fn read_now(&self, into: &mut [u8], offset: u64) -> io::Result<Now> {
-        loop {
-            let mut buffers = [IoSliceMut::new(into)];
-            match rustix::io::preadv2(self.as_fd(), &mut buffers, offset, ReadWriteFlags::NOWAIT) {
-                Ok(count) => return Ok(Now::Read(count)),
-                Err(Errno::AGAIN) => return Ok(Now::Missing),
-                Err(Errno::OPNOTSUPP) => return Ok(Now::Unknown),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+    /// Reads what is in the page cache; 0 where the file ends. What is missing the kernel has begun
+    /// to read from the disk.
+    ///
+    /// # Errors
+    /// `EAGAIN` where the first byte is not in memory, `EOPNOTSUPP` where the file system cannot
+    /// say what is.
+    fn read_now(&self, into: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        retry_on_intr(|| {
+            let mut buffers = [IoSliceMut::new(&mut *into)];
+            rustix::io::preadv2(self.as_fd(), &mut buffers, offset, ReadWriteFlags::NOWAIT)
+        })
     }
 
     /// Whether reading without waiting tells what is in memory.
-    pub fn can_say(&self, offset: u64) -> bool {
-        !matches!(self.read_now(&mut [0], offset), Ok(Now::Unknown))
+    pub fn can_say(&self) -> bool {
+        self.read_now(&mut [0], 0) != Err(Errno::OPNOTSUPP)
     }
 
     /// Reads from the disk if need be. 0 where the file ends.
@@ -118,9 +106,9 @@ impl Opened {
         let mut buffer = buffers.take((wish.length() as usize).min(buffers.chunk_bytes()));
         let count = match self.below {
             Below::Mount => self.read_waiting(buffer.space(), wish.start)?,
-            Below::PageCache => match self.read_now(buffer.space(), wish.start)? {
-                Now::Read(count) => count,
-                Now::Missing | Now::Unknown => return Ok(None),
+            Below::PageCache => match self.read_now(buffer.space(), wish.start) {
+                Err(Errno::AGAIN | Errno::OPNOTSUPP) => return Ok(None),
+                read => read?,
             },
         };
         Ok(Some(buffer.freeze(count)))

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use crate::descriptors::{Descriptors, Seat};
+use crate::descriptors::Descriptors;
 use crate::path::Names;
 use crate::pulse::Pulse;
 use crate::root::{Found, Root};
@@ -66,11 +66,6 @@ impl Opener {
                 waited.map_err(|_| io::ErrorKind::TimedOut)?
             }
         };
-        self.find(names, asker, seat).await
-    }
-
-    /// What lies at a path. A directory is looked at and closed, and needs no seat.
-    async fn find(&self, names: &Names, asker: Asker<'_>, seat: Seat) -> io::Result<Found> {
         let mut found = match self.root.open_now(names)? {
             Some(found) => found,
             None => {
@@ -80,6 +75,7 @@ impl Opener {
                 self.run(asker, move || root.open_waiting(&names, patience)).await?
             }
         };
+        // A directory was looked at and closed, and needs no seat.
         if let Found::File(file) = &mut found {
             file.sit(seat);
         }

@@ -210,14 +210,8 @@ mod tests {
     #[test]
     fn a_pipe_is_not_served_and_nobody_waits_for_it() {
         let folder = tempfile::tempdir().unwrap();
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            folder.path().join("p"),
-            rustix::fs::FileType::Fifo,
-            Mode::RUSR,
-            0,
-        )
-        .unwrap();
+        let (path, kind) = (folder.path().join("p"), rustix::fs::FileType::Fifo);
+        rustix::fs::mknodat(rustix::fs::CWD, path, kind, Mode::RUSR, 0).unwrap();
         let root = Root::open(folder.path()).unwrap();
         assert_eq!(root.open_waiting(&names("p"), LONG).unwrap_err().kind(), io::ErrorKind::NotFound);
     }

@@ -104,9 +104,7 @@ pub enum Work {
     Turn(Ticket),
     /// Read this; then say that it is [`done`](Scheduler::done).
     Read {
-        /// The group.
         id: GroupId,
-        /// What to read.
         wish: Wish,
         /// The one of the group that waits longest.
         oldest: Ticket,

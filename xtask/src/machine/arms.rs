@@ -286,7 +286,7 @@ pub fn daemon(arguments: &[&str]) -> Result<()> {
     options.watch_hits = HitWatch::Always;
     options.allocation = allocation.parse()?;
     let steer = Steer::start(options)?;
-    let host = Arc::new(Host::new());
+    let host = Arc::new(Host::default());
     host.add(steer.body())?;
     let server = Server::bind(&runtime::prepare_folder()?.join(runtime::DAEMON_SOCKET), host)?;
     eprintln!("listening at {}", server.path().display());

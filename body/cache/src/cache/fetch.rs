@@ -79,7 +79,7 @@ impl Cache {
                     frames = self.sleep(frames);
                     if frames.slot(first.frame).ticket != ticket {
                         // Invalidated before it began.
-                        frames.scheduler_mut().demanded(ticket);
+                        frames.scheduler_mut().completed(ticket);
                         self.notify_prefetchers(&frames);
                         return Ok(None);
                     }
@@ -198,7 +198,7 @@ impl Cache {
     fn complete(&self, missing: &[Missing], count: &io::Result<usize>) -> Vec<Reading<'_>> {
         let mut frames = self.lock();
         // Of several the first is the demand; of the rest of one that failed nothing is known.
-        frames.scheduler_mut().demanded(missing[0].slot.ticket);
+        frames.scheduler_mut().completed(missing[0].slot.ticket);
         self.notify_prefetchers(&frames);
         let mut readings = Vec::new();
         let mut left = *count.as_ref().unwrap_or(&0);

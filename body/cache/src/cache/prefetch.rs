@@ -145,7 +145,6 @@ impl Cache {
         let pieces = self.pieces(&mut frames, &mut run);
         if pieces.is_empty() {
             self.ended(&mut frames, &run);
-            self.notify_prefetchers(&frames);
             self.wake(&frames);
             return frames;
         }
@@ -156,7 +155,6 @@ impl Cache {
         }
         let mut frames = self.lock();
         self.ended(&mut frames, &run);
-        self.notify_prefetchers(&frames);
         for (piece, bytes) in pieces.iter().zip(read) {
             self.arrived(&mut frames, &piece.missing, bytes);
         }
@@ -167,12 +165,13 @@ impl Cache {
 
     fn ended(&self, frames: &mut Frames, run: &Begun) {
         let batch = frames.scheduler().batch();
-        frames.scheduler_mut().completed(run);
-        if frames.scheduler().batch() != batch {
+        frames.scheduler_mut().completed(run.tag);
+        let now = frames.scheduler().batch();
+        if now != batch {
             // P7.
-            let batch = frames.scheduler().batch();
-            frames.steward_mut().set_batch(batch);
+            frames.steward_mut().set_batch(now);
         }
+        self.notify_prefetchers(frames);
     }
 
     /// Time passes as `now_ns` says: nanoseconds from any start, never less than before. It is

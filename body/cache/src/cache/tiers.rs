@@ -246,17 +246,14 @@ impl Worker<'_> {
     }
 
     fn forget_orders(&self, orders: &[Order]) {
-        let keys: Vec<Key> = orders
-            .iter()
-            .filter_map(|order| match order {
-                Order::Buffer { key, .. } | Order::Bytes { key, .. } => Some(*key),
-                Order::Pass { .. } | Order::Remove { .. } => None,
-            })
-            .collect();
-        let passed: Vec<Key> = orders
-            .iter()
-            .filter_map(|order| if let Order::Pass { key, .. } = order { Some(*key) } else { None })
-            .collect();
+        let (mut keys, mut passed) = (Vec::new(), Vec::new());
+        for order in orders {
+            match order {
+                Order::Buffer { key, .. } | Order::Bytes { key, .. } => keys.push(*key),
+                Order::Pass { key, .. } => passed.push(*key),
+                Order::Remove { .. } => {}
+            }
+        }
         self.one.count(|counts| counts.dropped += keys.len() as u64);
         self.forget_keys(self.number, &keys);
         self.forget_keys(self.number + 1, &passed);

@@ -2,7 +2,7 @@
 //! breaker, and all of them by the names that the steward has for them.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -44,8 +44,6 @@ pub(crate) struct Attached {
     queue: Mutex<Queue>,
     batch: Batch,
     changed: Condvar,
-    /// Orders that a worker holds.
-    pub(crate) under_way: AtomicU32,
     pub(crate) stop: AtomicBool,
     /// What waits is dropped.
     gives_up: AtomicBool,
@@ -62,6 +60,8 @@ struct Queue {
     /// The blocks of these orders.
     going: HashMap<Key, Going>,
     heavy_bytes: usize,
+    /// Orders that a worker holds.
+    under_way: usize,
 }
 
 /// A block on its way to the tier: the buffer of its last order, which is a user of it.
@@ -81,7 +81,6 @@ impl Attached {
             queue: Mutex::default(),
             batch: Batch::default(),
             changed: Condvar::new(),
-            under_way: AtomicU32::new(0),
             stop: AtomicBool::new(false),
             gives_up: AtomicBool::new(false),
         }
@@ -147,7 +146,7 @@ impl Attached {
                 queue.heavy_bytes -= bytes.len();
             }
         }
-        self.under_way.store(taken.len() as u32, Ordering::Release);
+        queue.under_way = taken.len();
         taken
     }
 
@@ -164,7 +163,7 @@ impl Attached {
                 }
             }
         }
-        self.under_way.store(0, Ordering::Release);
+        queue.under_way = 0;
     }
 
     /// Whether another buffer may go to the tier.
@@ -196,7 +195,7 @@ impl Attached {
 
     pub(crate) fn waiting(&self) -> usize {
         let queue = self.lock();
-        queue.orders.len() + queue.held.len() + self.under_way.load(Ordering::Acquire) as usize
+        queue.orders.len() + queue.held.len() + queue.under_way
     }
 
     /// A batch of blocks moved in that time, or was lost (B7).

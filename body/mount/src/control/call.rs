@@ -83,7 +83,7 @@ impl Call {
         if (command >> 8) & 0xff != TYPE {
             return Err(CallError::Unknown);
         }
-        let call = match command {
+        Ok(match command {
             SET_PRIORITY => {
                 zero(data, 4)?;
                 Self::SetPriority { priority: priority(data, 0)? }
@@ -96,18 +96,11 @@ impl Call {
             GET_POLICY => Self::GetPolicy { priority: priority(data, 0)? },
             SET_TEMPORARY => {
                 zero(data, 20)?;
-                let (first, last) =
-                    (u64::from_ne_bytes(field(data, 0)?), u64::from_ne_bytes(field(data, 8)?));
-                if last < first {
-                    return Err(CallError::Value);
-                }
+                let (first, last) = bounds(data)?;
                 Self::SetTemporaryPriority { first, last, priority: priority(data, 16)? }
             }
             HELD => {
-                let (start, end) = (u64::from_ne_bytes(field(data, 0)?), u64::from_ne_bytes(field(data, 8)?));
-                if end < start {
-                    return Err(CallError::Value);
-                }
+                let (start, end) = bounds(data)?;
                 Self::Held { start, end }
             }
             FILE_LIST_START => {
@@ -119,8 +112,7 @@ impl Call {
             _ if command & !SIZE == BLOCK_LIST => block_list(data)?,
             _ if RESERVED.contains(&(command & 0xff)) => return Err(CallError::Reserved),
             _ => return Err(CallError::Unknown),
-        };
-        Ok(call)
+        })
     }
 
     /// The hint that the call gives about the file it is called on, if it does.
@@ -212,6 +204,12 @@ fn block_list(data: &[u8]) -> Result<Call, CallError> {
     let ranges: Vec<(i64, i64)> = (8..data.len()).step_by(16).map(range).collect::<Result<_, _>>()?;
     let is_sound = ranges.iter().all(|(start, end)| *start >= 0 && end > start);
     if is_sound { Ok(Call::BlockList { ranges, append }) } else { Err(CallError::Value) }
+}
+
+/// The two numbers of a range, in order.
+fn bounds(data: &[u8]) -> Result<(u64, u64), CallError> {
+    let (first, last) = (u64::from_ne_bytes(field(data, 0)?), u64::from_ne_bytes(field(data, 8)?));
+    if first <= last { Ok((first, last)) } else { Err(CallError::Value) }
 }
 
 fn priority(data: &[u8], at: usize) -> Result<i32, CallError> {

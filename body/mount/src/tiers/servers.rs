@@ -3,14 +3,10 @@
 use pantler_tier::{RemoteOptions, RemoteTier, Stem, Tier, TierPlace};
 use std::sync::Arc;
 
-use super::{TierMissing, TierOptions, tier_error};
+use super::{Opened, TierMissing, TierOptions, tier_error};
 use crate::{MountError, MountOptions};
 
-pub(super) fn open(
-    options: &MountOptions,
-    place: &TierPlace,
-    bytes: u64,
-) -> Result<(Arc<dyn Tier>, bool), MountError> {
+pub(super) fn open(options: &MountOptions, place: &TierPlace, bytes: u64) -> Result<Opened, MountError> {
     let TierOptions { timeout, missing, authority, seal, .. } = &options.tiers;
     let tier = RemoteTier::new(RemoteOptions {
         place: place.clone(),

@@ -270,7 +270,7 @@ pub fn serve_if_told_to() {
 
 /// A control socket for a mount to which every user can connect, as if all were in the group.
 pub fn listen(mounted: &Mounted, socket: &Path) -> pantler_control::server::Server {
-    let host = pantler_control::server::Host::new();
+    let host = pantler_control::server::Host::default();
     host.add(mounted.body()).unwrap();
     let server = pantler_control::server::Server::bind(socket, std::sync::Arc::new(host)).unwrap();
     std::fs::set_permissions(socket, PermissionsExt::from_mode(0o666)).unwrap();

@@ -106,11 +106,7 @@ impl Foretold {
 }
 
 fn fetched(beliefs: &mut Beliefs, coming: &Coming) {
-    beliefs.tell(|steward| {
-        for block in coming.blocks() {
-            steward.fetched(block);
-        }
-    });
+    beliefs.tell(|steward| coming.blocks().for_each(|block| steward.fetched(block)));
 }
 
 fn refuse(beliefs: &mut Beliefs, span: Span, say: impl Fn(&mut Steward, Block)) {

@@ -261,17 +261,15 @@ impl Queue for Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Draws;
     use alloc::collections::VecDeque;
 
     /// Random verbs beside a queue of the standard library, also where positions wrap.
     #[test]
     fn equals_a_queue() {
         for (seed, start) in [(1, 0), (2, u32::MAX - 20), (3, u32::MAX)] {
-            let mut state = seed;
-            let mut below = move |bound: u64| {
-                state = 6_364_136_223_846_793_005u64.wrapping_mul(state).wrapping_add(99);
-                (state >> 33) % bound
-            };
+            let mut draws = Draws::new(seed);
+            let mut below = |bound| draws.below(bound);
             let mut links = Links::new(40);
             let mut ring = Ring { front: start, back: start, ..Ring::default() };
             let mut queue: VecDeque<Handle> = VecDeque::new();

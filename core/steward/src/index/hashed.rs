@@ -35,7 +35,7 @@ const EMPTY: Slot = Slot { tag: 0, value: UNUSED };
 
 const SLOTS_MIN: usize = 8;
 
-/// Finds numbers by the blocks that they stand for.
+/// Its verbs are those of [`BlockIndex`](super::BlockIndex).
 #[derive(Clone, Debug)]
 pub(crate) struct HashedIndex {
     /// A power of two of them.
@@ -53,8 +53,6 @@ impl HashedIndex {
         self.len
     }
 
-    /// The number that stands for `block`; `is` says whether one does. It is asked rarely more than
-    /// once.
     #[inline]
     pub(super) fn find(&self, block: Block, is: impl Fn(u32) -> bool) -> Option<u32> {
         let tag = self.tag(block);
@@ -71,13 +69,11 @@ impl HashedIndex {
         }
     }
 
-    /// Says that `block` will be looked for soon.
     #[inline]
     pub(super) fn prefetch(&self, block: Block) {
         prefetch(&self.slots, self.home(self.tag(block)));
     }
 
-    /// Adds a number for `block`, which has none yet.
     pub(super) fn insert(&mut self, block: Block, value: u32) {
         debug_assert!(value != UNUSED, "T1: {value} is no number");
         if (self.len as usize + 1) * 2 > self.slots.len() {
@@ -88,7 +84,6 @@ impl HashedIndex {
         self.len += 1;
     }
 
-    /// Removes the number of `block`.
     pub(super) fn remove(&mut self, block: Block, value: u32) {
         let mut at = self.home(self.tag(block));
         while self.slots[at].value != value {

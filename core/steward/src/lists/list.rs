@@ -316,10 +316,7 @@ impl List {
 
     /// `block` is there, or will not come. Says whether the list had waited for it.
     pub(super) fn answered(&mut self, block: Block) -> bool {
-        let served = self.unserved == Some(block);
-        if served {
-            self.unserved = None;
-        }
+        let served = self.unserved.take_if(|unserved| *unserved == block).is_some();
         let at = self.in_flight.iter().position(|&other| other == block);
         at.map(|at| self.in_flight.swap_remove(at)).is_some() || served
     }

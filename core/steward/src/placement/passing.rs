@@ -33,9 +33,8 @@ impl Passing {
     /// Frames of a tier 1 of this size; at most half of it.
     pub fn frames(self, all: u32) -> u32 {
         let wanted = match self {
-            Self::None => return 0,
+            Self::None | Self::Frames(0) => return 0,
             Self::Share => (all / 100).max((all / 16).min(16)),
-            Self::Frames(0) => return 0,
             Self::Frames(frames) => frames,
         };
         wanted.max(1).min(all / 2)

@@ -7,7 +7,6 @@
 
 use pantler_policy::Numbers;
 
-/// No slot.
 pub(super) const NO_SLOT: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]

@@ -91,7 +91,6 @@ impl Stack {
         self.times[slot as usize]
     }
 
-    /// Blocks of a level.
     #[inline]
     pub(super) fn len(&self, level: Tier) -> u32 {
         self.maps[level.index()].len()

@@ -65,25 +65,3 @@ impl Positions {
         assert_eq!(self.marks.len(), count, "members that have a position");
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn positions_equal_those_in_a_vector() {
-        let mut positions = Positions::new();
-        let mut members: Vec<Handle> = Vec::new();
-        for step in 0u32..5000 {
-            let number = step.wrapping_mul(2_654_435_761) >> 26;
-            match members.iter().position(|&member| member == number) {
-                Some(at) => positions.remove(members.remove(at)),
-                None => {
-                    positions.push(number, members.iter().copied());
-                    members.push(number);
-                }
-            }
-            positions.validate(members.iter().rev().copied());
-        }
-    }
-}

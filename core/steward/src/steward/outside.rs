@@ -162,12 +162,10 @@ impl Steward {
     /// A version of a file is invalid: all its blocks leave as by [`forget`](Self::forget), and
     /// priorities for it end.
     pub fn forget_file(&mut self, file: FileId) {
-        loop {
-            let first = self.files.frames(file).next();
-            let Some(frame) = first else { break };
+        while let Some(frame) = { self.files.frames(file).next() } {
             self.forget(self.entries[frame].block);
         }
-        self.owners.managers_mut().for_each(|manager| _ = manager.forget_file(file));
+        self.owners.managers_mut().for_each(|manager| manager.forget_file(file));
         self.in_shadow(|shadow| shadow.forget_file(file));
     }
 

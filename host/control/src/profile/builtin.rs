@@ -28,13 +28,11 @@ impl Profile {
     /// assert_eq!(cscope.policies[&0], PolicyName::Mru);
     /// ```
     pub fn builtin(name: &str) -> Result<Profile, ProfileError> {
-        match BUILTIN.iter().find(|(known, _)| *known == name) {
-            Some((_, text)) => Profile::parse(name, text),
-            None => Err(ProfileError::Unknown {
-                name: name.to_owned(),
-                known: Self::builtin_names().collect::<Vec<_>>().join(", "),
-            }),
-        }
+        let text = Self::builtin_text(name).ok_or_else(|| ProfileError::Unknown {
+            name: name.to_owned(),
+            known: Self::builtin_names().collect::<Vec<_>>().join(", "),
+        })?;
+        Profile::parse(name, text)
     }
 
     /// The text of the profile of that name that comes with Pantler.

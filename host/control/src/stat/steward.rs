@@ -191,10 +191,8 @@ mod tests {
             Some(KnownOwner { name, uid: Some(5), pid: None, live: true })
         };
         let owners = OwnerStat::all(&steward, known);
-        assert_eq!(
-            owners.iter().map(|owner| owner.owner.as_str()).collect::<Vec<_>>(),
-            ["owner 1", "owner 2"]
-        );
+        let names: Vec<_> = owners.iter().map(|owner| owner.owner.as_str()).collect();
+        assert_eq!(names, ["owner 1", "owner 2"]);
         assert!(owners[0].control && !owners[1].control);
         assert_eq!(owners[0].counters.blocks, 3);
         let levels: Vec<_> =

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::mounts::{Memory, Places};
 use super::{RunGroup, Throttle, Usage, evacuate_and_remove, read, read_number, stat_field, write};
 use crate::KernelError;
 use crate::memory::{self, Gauge};
@@ -16,20 +15,15 @@ pub struct V1 {
 }
 
 impl V1 {
-    /// Makes the groups below our own, so that limits above us hold for the run too.
+    /// Makes the groups below our own in `memory` and `blkio`, so that limits above us hold for the
+    /// run too.
     ///
     /// # Errors
     /// The folder that could not be made.
-    pub fn create(places: &Places, name: &str) -> Result<V1, KernelError> {
-        let Some(Memory::V1 { own }) = &places.memory else {
-            return Err(KernelError::Missing {
-                what: "the v1 memory hierarchy",
-                remedy: "mount it".to_owned(),
-            });
-        };
-        let memory = own.join(name);
+    pub fn create(memory: &Path, blkio: Option<&Path>, name: &str) -> Result<V1, KernelError> {
+        let memory = memory.join(name);
         fs::create_dir(&memory).map_err(|error| KernelError::file("create", &memory, error))?;
-        let blkio = places.blkio.as_ref().map(|own| own.join(name));
+        let blkio = blkio.map(|own| own.join(name));
         if let Some(folder) = &blkio
             && let Err(error) = fs::create_dir(folder)
         {

@@ -13,7 +13,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::mounts::{Memory, Places};
 use super::{RunGroup, Throttle, Usage, evacuate_and_remove, read, read_number, stat_field, write};
 use crate::KernelError;
 use crate::memory::{self, Gauge};
@@ -29,18 +28,13 @@ pub struct V2 {
 }
 
 impl V2 {
-    /// Makes the groups within our own group if we are its only process and move to `host` at once
-    /// (`joins`), else in the nearest ancestor that hands the memory controller to its children.
+    /// Makes the groups within our own group `own` if we are its only process and move to `host` at
+    /// once (`joins`), else in the nearest ancestor that hands the memory controller to its
+    /// children.
     ///
     /// # Errors
     /// The folder or control file that refused.
-    pub fn create(places: &Places, name: &str, joins: bool) -> Result<V2, KernelError> {
-        let Some(Memory::V2 { root, own }) = &places.memory else {
-            return Err(KernelError::Missing {
-                what: "the v2 memory hierarchy",
-                remedy: "mount it".to_owned(),
-            });
-        };
+    pub fn create(root: &Path, own: &Path, name: &str, joins: bool) -> Result<V2, KernelError> {
         if joins && own != root && is_alone_in(own) {
             return V2::create_within(own, root, name);
         }
@@ -54,7 +48,7 @@ impl V2 {
         }
         // Device counters are welcome, not needed.
         let _ = fs::write(parent.join("cgroup.subtree_control"), "+io");
-        let group = V2 { top: parent.join(name), root: root.clone(), is_within: false };
+        let group = V2 { top: parent.join(name), root: root.to_path_buf(), is_within: false };
         let made = create(&group.top)
             .and_then(|()| group.make_leaves())
             .and_then(|()| group.take_limits(own.ancestors().take_while(|folder| *folder != parent)));

@@ -220,28 +220,19 @@ impl Source for LocalFile {
 }
 
 /// Reads until the buffers are full or the file ends: a short count alone does not mean the end.
-fn read_whole(file: &File, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-    let wanted: usize = buffers.iter().map(|buffer| buffer.len()).sum();
-    let count = retry_on_intr(|| rustix::io::preadv(file, buffers, offset))?;
-    if count == 0 || count == wanted { Ok(count) } else { read_rest(file, offset, buffers, count) }
-}
-
-/// The same, when a first read brought `done` bytes, a part of all.
-fn read_rest(file: &File, offset: u64, buffers: &mut [IoSliceMut<'_>], mut done: usize) -> io::Result<usize> {
-    let mut start = 0;
-    for buffer in buffers {
-        let end = start + buffer.len();
-        while done < end {
-            let part = &mut buffer[done - start..];
-            match retry_on_intr(|| rustix::io::pread(file, &mut *part, offset + done as u64)) {
-                Ok(0) => return Ok(done),
-                Ok(count) => done += count,
-                // The rest of a direct read begins where the file ended, which need not be aligned.
-                Err(Errno::INVAL) => return Ok(done),
-                Err(error) => return Err(error.into()),
+fn read_whole(file: &File, offset: u64, mut buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    let mut done = 0;
+    while !buffers.is_empty() {
+        match retry_on_intr(|| rustix::io::preadv(file, buffers, offset + done as u64)) {
+            Ok(0) => break,
+            Ok(count) => {
+                done += count;
+                IoSliceMut::advance_slices(&mut buffers, count);
             }
+            // The rest of a direct read begins where the file ended, which need not be aligned.
+            Err(Errno::INVAL) if done > 0 => break,
+            Err(error) => return Err(error.into()),
         }
-        start = end;
     }
     Ok(done)
 }

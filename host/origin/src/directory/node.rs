@@ -155,13 +155,8 @@ impl LocalNode {
         check_name(name)?;
         // By way of /proc, because AT_EMPTY_PATH asks for a privilege that the caller need not
         // have.
-        Ok(rustix::fs::linkat(
-            rustix::fs::CWD,
-            self.own_path(),
-            &directory.fd,
-            name,
-            AtFlags::SYMLINK_FOLLOW,
-        )?)
+        let flags = AtFlags::SYMLINK_FOLLOW;
+        Ok(rustix::fs::linkat(rustix::fs::CWD, self.own_path(), &directory.fd, name, flags)?)
     }
 
     /// Removes a name of a file that is no directory.
@@ -204,7 +199,9 @@ impl LocalNode {
     /// The system's, of the first change that failed; the ones before it have happened.
     pub fn change(&self, changes: &Changes, open: Option<&LocalFile>) -> io::Result<()> {
         if changes.uid.is_some() || changes.gid.is_some() {
-            self.change_owner(changes.uid, changes.gid)?;
+            let uid = changes.uid.map(rustix::fs::Uid::from_raw);
+            let gid = changes.gid.map(rustix::fs::Gid::from_raw);
+            rustix::fs::chownat(&self.fd, c"", uid, gid, AtFlags::EMPTY_PATH)?;
         }
         if let Some(permissions) = changes.permissions {
             rustix::fs::chmod(self.own_path(), Mode::from_raw_mode(permissions & 0o7777))?;
@@ -216,7 +213,9 @@ impl LocalNode {
             }
         }
         if changes.accessed.is_some() || changes.modified.is_some() {
-            self.change_times(changes.accessed, changes.modified)?;
+            let (last_access, last_modification) = (timespec(changes.accessed), timespec(changes.modified));
+            let times = rustix::fs::Timestamps { last_access, last_modification };
+            rustix::fs::utimensat(&self.fd, c"", &times, AtFlags::EMPTY_PATH)?;
         }
         Ok(())
     }
@@ -254,23 +253,11 @@ impl LocalNode {
         }
     }
 
-    fn change_owner(&self, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
-        let uid = uid.map(rustix::fs::Uid::from_raw);
-        let gid = gid.map(rustix::fs::Gid::from_raw);
-        Ok(rustix::fs::chownat(&self.fd, c"", uid, gid, AtFlags::EMPTY_PATH)?)
-    }
-
     fn truncate(&self, size: u64) -> io::Result<()> {
         let size = libc::off_t::try_from(size).map_err(|_| Errno::FBIG)?;
         // SAFETY: the path is a string that ends in a zero byte and outlives the call.
         let result = unsafe { libc::truncate(self.own_path().as_ptr(), size) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-    }
-
-    fn change_times(&self, accessed: Option<Option<Time>>, modified: Option<Option<Time>>) -> io::Result<()> {
-        let times =
-            rustix::fs::Timestamps { last_access: timespec(accessed), last_modification: timespec(modified) };
-        Ok(rustix::fs::utimensat(&self.fd, c"", &times, AtFlags::EMPTY_PATH)?)
     }
 }
 
@@ -334,7 +321,8 @@ mod tests {
     #[test]
     fn a_node_outlives_its_name() {
         let (_folder, root) = scratch();
-        let (node, file) = root.create(OsStr::new("f"), 0o644, OpenMode::READ_WRITE, true).unwrap();
+        let (node, file) =
+            root.create(OsStr::new("f"), 0o644, OpenMode::from_flags(libc::O_RDWR), true).unwrap();
         file.write_at(0, b"hello", false).unwrap();
         root.unlink(OsStr::new("f")).unwrap();
         assert_eq!(node.attributes().unwrap().size, 5);

@@ -24,7 +24,6 @@ use crate::place::{Credentials, Scheme, StoreAddress, StoreOptions};
 
 /// Threads that move bytes; the asking thread waits.
 const MOVERS: usize = 2;
-/// How long a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a store may take to answer the first question.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -35,7 +34,6 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Longest reason that is passed on.
 const REASON_CHARS_MAX: usize = 200;
 
-/// A client of a store.
 pub(super) struct Client {
     store: Arc<dyn ObjectStore>,
     /// `None` only while it is dropped.
@@ -450,7 +448,6 @@ fn configured<B, K: FromStr>(
     Ok((builder, !credentials.is_empty()))
 }
 
-/// Credentials for Google.
 const GOOGLE_CREDENTIALS: [GoogleConfigKey; 4] = [
     GoogleConfigKey::ServiceAccount,
     GoogleConfigKey::ServiceAccountKey,
@@ -458,7 +455,6 @@ const GOOGLE_CREDENTIALS: [GoogleConfigKey; 4] = [
     GoogleConfigKey::BearerToken,
 ];
 
-/// Credentials for Azure.
 const AZURE_CREDENTIALS: [AzureConfigKey; 5] = [
     AzureConfigKey::AccessKey,
     AzureConfigKey::SasKey,

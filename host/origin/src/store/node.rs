@@ -12,7 +12,7 @@ use std::io::{self, IoSliceMut};
 use std::sync::Arc;
 
 use super::Store;
-use super::object::{Found, Object, name};
+use super::object::{Found, Object};
 use crate::attributes::{Attributes, Kind};
 use crate::source::{READ_BUFFERS_MAX, Source};
 use crate::{Entry, OpenMode};
@@ -148,15 +148,7 @@ impl StoreEntries {
     }
 }
 
-/// Inode and device numbers: 127 bits of a hash, so that no two versions have the same ones.
-pub(super) fn numbers(path: &str, found: &Found) -> (u64, u64) {
-    let hash = match found {
-        Found::Object(object) => object.version(path).0,
-        Found::Directory => name(&[b"directory", path.as_bytes()]).0,
-    };
-    split(hash)
-}
-
+/// Device and inode numbers: 127 bits of a hash, so that no two versions have the same ones.
 pub(super) fn split(hash: [u8; 16]) -> (u64, u64) {
     let (device, inode) = hash.split_at(8);
     let number = |bytes: &[u8]| bytes.iter().fold(0, |number: u64, &byte| number << 8 | u64::from(byte));

@@ -88,19 +88,19 @@ pub(super) async fn connect(
     let manner =
         Manner::new(options.password.as_deref(), options.authority.as_deref(), *tls, user.as_deref())?;
     let said = |error: RedisError| plain(&error);
-    let mut connected = match cluster {
+    let (link, shards) = match cluster {
         false => {
             let node = nodes.first().ok_or("expected a server")?;
-            let link = Link::One(manner.one(node, hear).await.map_err(said)?);
-            Connected { link, kind: Kind::Redis, line, shards: None, advice: None }
+            (Link::One(manner.one(node, hear).await.map_err(said)?), None)
         }
         true => {
             let asked: Vec<Node> = nodes.iter().chain(known).cloned().collect();
             let shards = Shards::look(&manner, &asked).await?;
             let link = Link::Cluster(manner.several(shards.up(), options.timeout, hear).await.map_err(said)?);
-            Connected { link, kind: Kind::Redis, line, shards: Some(Arc::new(shards)), advice: None }
+            (link, Some(Arc::new(shards)))
         }
     };
+    let mut connected = Connected { link, kind: Kind::Redis, line, shards, advice: None };
     identify(&mut connected, &options.client).await?;
     if connected.kind == Kind::Redis {
         connected.advice = examine(&connected).await?;

@@ -2,18 +2,15 @@
 
 use redis::{PushInfo, PushKind, Value};
 
-use crate::tier::NEWS_MAX;
 use crate::{Key, News};
 
-/// News that were not taken yet. At most [`NEWS_MAX`] keys; what is more is unknown.
+/// News that were not taken yet.
 #[derive(Debug, Default)]
 pub(super) struct Ears {
     /// The connection that is listened to.
     line: u64,
     disconnected: bool,
-    full: Option<bool>,
-    gone: Vec<Key>,
-    unknown: bool,
+    news: News,
 }
 
 impl Ears {
@@ -42,17 +39,12 @@ impl Ears {
     pub(super) fn lost(&mut self) {
         self.line += 1;
         self.disconnected = false;
-        self.unknown = true;
-        self.full = None;
-        self.gone.clear();
+        self.news = News { unknown: true, ..News::default() };
     }
 
     pub(super) fn news(&mut self) -> News {
-        News {
-            full: self.full,
-            gone: std::mem::take(&mut self.gone),
-            unknown: std::mem::take(&mut self.unknown),
-        }
+        let full = self.news.full;
+        std::mem::replace(&mut self.news, News { full, ..News::default() })
     }
 
     pub(super) fn hear(&mut self, line: u64, said: &PushInfo) {
@@ -63,13 +55,13 @@ impl Ears {
             (PushKind::Disconnection, _) => self.disconnected = true,
             // Everything was removed, or the table of what is tracked was: which blocks left is not
             // said.
-            (PushKind::Invalidate, [Value::Nil]) => self.unknown = true,
+            (PushKind::Invalidate, [Value::Nil]) => self.news.unknown = true,
             (PushKind::Invalidate, [Value::Array(keys)]) => self.leave(keys),
             (PushKind::Other(name), [Value::Int(full), Value::Int(unknown), Value::Array(keys)])
                 if name == "pantler" =>
             {
-                self.full = Some(*full != 0);
-                self.unknown |= *unknown != 0;
+                self.news.full = Some(*full != 0);
+                self.news.unknown |= *unknown != 0;
                 self.leave(keys);
             }
             // A newer server may say more.
@@ -79,10 +71,7 @@ impl Ears {
 
     /// A block that is not there, for all questions from now on.
     pub(super) fn miss(&mut self, key: Key) {
-        match self.gone.len() < NEWS_MAX {
-            true => self.gone.push(key),
-            false => self.unknown = true,
-        }
+        self.news.leave(key);
     }
 
     fn leave(&mut self, keys: &[Value]) {
@@ -99,6 +88,7 @@ impl Ears {
 mod tests {
     use super::*;
     use crate::Stem;
+    use crate::tier::NEWS_MAX;
 
     fn key(index: u64) -> Key {
         Stem::new(None, 4096, [b"x".as_slice()]).block(index)

@@ -69,12 +69,8 @@ impl Manner {
         if let Some(password) = password {
             settings = settings.set_password(password);
         }
-        let authority = match authority {
-            Some(path) if tls => {
-                Some(std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?)
-            }
-            _ => None,
-        };
+        let read = |path: &Path| std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
+        let authority = authority.filter(|_| tls).map(read).transpose()?;
         if tls {
             // Another part of the process may have chosen one already, which will do.
             let _ = rustls::crypto::ring::default_provider().install_default();
@@ -89,11 +85,6 @@ impl Manner {
             false => ConnectionAddr::Tcp(host, port),
         };
         Ok(address.into_connection_info()?.set_redis_settings(self.settings.clone()))
-    }
-
-    fn certificates(&self) -> Option<TlsCertificates> {
-        let root = self.authority.clone()?;
-        Some(TlsCertificates { client_tls: None, root_cert: Some(root) })
     }
 
     /// A connection to look at a server by.
@@ -160,8 +151,8 @@ impl Manner {
             .response_timeout(timeout)
             .retries(1)
             .push_sender(hear);
-        if let Some(certificates) = self.certificates() {
-            builder = builder.certs(certificates);
+        if let Some(root) = self.authority.clone() {
+            builder = builder.certs(TlsCertificates { client_tls: None, root_cert: Some(root) });
         }
         builder.build()?.get_async_connection().await
     }

@@ -5,7 +5,6 @@ use crate::{Key, TierError};
 
 /// Bytes before the headers.
 pub(super) const SUPER_BYTES: u64 = 4096;
-/// Bytes of a header.
 pub(super) const HEADER_BYTES: usize = 64;
 const MAGIC: &[u8; 8] = b"PTSSD\0\0\x01";
 /// Where the checksum of a header is.

@@ -152,32 +152,28 @@ pub(crate) fn file_in(path: &Path) -> PathBuf {
 }
 
 fn place(path: &Path, made: &mut Made) -> Result<PathBuf, TierError> {
+    let fail = |error| TierError::File { path: path.to_owned(), error };
     match path.symlink_metadata() {
         Ok(found) if found.is_file() => return Ok(path.to_owned()),
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             // Only itself: a path that was mistyped makes no folders.
-            let refuse = |error: io::Error| {
-                let error = match error.kind() {
-                    io::ErrorKind::NotFound => {
-                        io::Error::new(error.kind(), "the folder above it is not there: make it first")
-                    }
-                    _ => error,
-                };
-                TierError::File { path: path.to_owned(), error }
-            };
-            DirBuilder::new().mode(0o700).create(path).map_err(refuse)?;
+            DirBuilder::new().mode(0o700).create(path).map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => {
+                    fail(io::Error::new(error.kind(), "the folder above it is not there: make it first"))
+                }
+                _ => fail(error),
+            })?;
             made.folder = Some(path.to_owned());
         }
-        Err(error) => return Err(TierError::File { path: path.to_owned(), error }),
+        Err(error) => return Err(fail(error)),
     }
     Ok(path.join(NAME))
 }
 
 /// The file may use what it has, and what is free.
 fn check_room(path: &Path, bytes: u64) -> Result<(), TierError> {
-    let file = if path.is_dir() { path.join(NAME) } else { path.to_owned() };
-    let has = file.symlink_metadata().map_or(0, |found| found.blocks() * 512);
+    let has = file_in(path).symlink_metadata().map_or(0, |found| found.blocks() * 512);
     let there =
         path.ancestors().map(|place| if place.as_os_str().is_empty() { Path::new(".") } else { place });
     // A user that may not ask is not refused: the system decides when the file is made.

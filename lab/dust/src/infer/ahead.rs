@@ -105,16 +105,10 @@ mod tests {
             {
                 there.extend(block + 1..=block + ahead);
             }
-            Reading::Took(if hit { 2000 } else { 90_000 } + u64::from(block))
+            u64::from(block) + if hit { 2000 } else { 90_000 }
         };
-        let readings: Vec<Reading> = script.accesses.iter().map(took).collect();
-        let latencies: Vec<u64> = readings
-            .iter()
-            .map(|reading| match reading {
-                Reading::Took(ns) => *ns,
-                Reading::Said { .. } => unreachable!("it was timed"),
-            })
-            .collect();
+        let latencies: Vec<u64> = script.accesses.iter().map(took).collect();
+        let readings: Vec<Reading> = latencies.iter().copied().map(Reading::Took).collect();
         Ahead::of(&script, &readings, Modes::fit(&latencies)).expect("the whole answer")
     }
 

@@ -13,7 +13,7 @@
 //! times is not theirs.
 
 use super::calibrate::{Calibration, Noise};
-use super::evidence::{Evidence, Visit, seen, tells};
+use super::evidence::{Evidence, seen, tells};
 use super::hypothesis::Hypothesis;
 use super::rank::DRAWS_SEARCH;
 use super::refine::Fit;
@@ -133,7 +133,8 @@ impl Check {
         // Of what the best fit says is a miss, and of what it says is a hit.
         let mut tallies = [Tally::default(); 2];
         for visit in evidence.visits() {
-            let shares: Vec<Vec<f32>> = voices.iter().map(|fit| shares(&fit.hypothesis, visit)).collect();
+            let shares = |fit: &&Fit| fit.hypothesis.shares(visit, DRAWS_SEARCH);
+            let shares: Vec<Vec<f32>> = voices.iter().map(shares).collect();
             for at in (0..visit.accesses.len()).filter(|&at| tells(visit.odds[at])) {
                 let seen = seen(visit.odds[at]);
                 let is_hit = shares[0][at] > 0.5;
@@ -156,6 +157,7 @@ impl Check {
         let noise = all.noise();
         let misled = tallies.iter().map(|(tally, share)| tally.misled(*share, calibration.noise_error));
         let misled = misled.fold(f64::NEG_INFINITY, f64::max);
+        let surplus: f64 = tallies.iter().map(|(tally, _)| tally.surplus()).sum();
         let mut deficit = 0.0;
         let excess = if best.hypothesis.draws() {
             let sides = if even { Noise::even(noise) } else { calibration.sides };
@@ -164,12 +166,10 @@ impl Check {
             score.excess
         } else {
             let variance: f64 = tallies.iter().map(|(tally, _)| tally.variance()).sum();
-            let surplus: f64 = tallies.iter().map(|(tally, _)| tally.surplus()).sum();
             surplus / (variance + 1.0).sqrt()
         };
         let too_alike = repeated
             .map_or(0.0, |(first, second)| too_alike(evidence, &best.hypothesis, first, second, noise));
-        let surplus: f64 = tallies.iter().map(|(tally, _)| tally.surplus()).sum();
         Some(Self {
             consensus: all.agreed,
             contested: all.contested,
@@ -203,11 +203,6 @@ impl Check {
     }
 }
 
-fn shares(hypothesis: &Hypothesis, visit: &Visit) -> Vec<f32> {
-    let draws = if hypothesis.draws() { DRAWS_SEARCH } else { 1 };
-    hypothesis.hits(visit, draws).iter().map(|&hits| f32::from(hits) / draws as f32).collect()
-}
-
 /// Compares how often two visits with the same accesses differ with how often two draws of the
 /// hypothesis do.
 fn too_alike(evidence: &Evidence, hypothesis: &Hypothesis, first: usize, second: usize, noise: f64) -> f64 {
@@ -226,13 +221,7 @@ fn too_alike(evidence: &Evidence, hypothesis: &Hypothesis, first: usize, second:
     // Accesses in which two draws differ; wrong observations make more of those that agree
     // differ.
     let flips = 2.0 * noise * (1.0 - noise);
-    let draws: Vec<Vec<u16>> = (0..REPETITION_DRAWS)
-        .map(|draw| {
-            let mut hits = vec![0; first.accesses.len()];
-            hypothesis.draw(first, 100 + draw, &mut hits);
-            hits
-        })
-        .collect();
+    let draws: Vec<Vec<u16>> = (0..REPETITION_DRAWS).map(|draw| hypothesis.draw(first, 100 + draw)).collect();
     let pairs: Vec<f64> = draws
         .chunks_exact(2)
         .map(|pair| {

@@ -77,10 +77,6 @@ const fn whole(key: &'static str, low: f64, high: f64, grid: &'static [f64]) -> 
     Axis { key, low, high, scale: Scale::Whole, grid }
 }
 
-const fn plain(name: &'static str) -> Family {
-    Family { name, axes: &[], draws: false, refuses: false }
-}
-
 const fn family(name: &'static str, axes: &'static [Axis]) -> Family {
     Family { name, axes, draws: false, refuses: false }
 }
@@ -131,7 +127,7 @@ const STALE_LINUX: Family = family(
 );
 
 /// A cache without a policy: the name is Redis's (`maxmemory-policy noeviction`).
-const NO_EVICTION: Family = Family { name: "noeviction", axes: &[], draws: false, refuses: true };
+const NO_EVICTION: Family = Family { refuses: true, ..family("noeviction", &[]) };
 
 /// Redis as Dust treats it: a number of accesses in each second of its clock, and no minute long
 /// enough for counts to fall.
@@ -151,16 +147,14 @@ const REDIS_AT_PACE: [Family; 2] = [
 ];
 
 /// memcached as Dust treats it.
-const MEMCACHED_AT_PACE: Family = Family {
-    name: "memcached",
-    axes: &[
+const MEMCACHED_AT_PACE: Family = family(
+    "memcached",
+    &[
         share("hot", 0.05, 0.6, &[0.2]),
         share("warm", 0.1, 0.8, &[0.4]),
         whole("tick", MEMCACHED_PACE as f64, MEMCACHED_PACE as f64, &[MEMCACHED_PACE as f64]),
     ],
-    draws: false,
-    refuses: false,
-};
+);
 
 /// Whether a policy can be found. A duel does as one of two others as long as that one is ahead:
 /// what is found is the other.
@@ -198,7 +192,7 @@ impl Family {
             let families = online.map(|known| {
                 let listed = FAMILIES.iter().find(|family| family.name == known.name).copied();
                 let draws = known.keys.iter().any(|key| key.key == "seed");
-                Family { draws, ..listed.unwrap_or(plain(known.name)) }
+                Family { draws, ..listed.unwrap_or(family(known.name, &[])) }
             });
             let mut families: Vec<Family> = families.chain([NO_EVICTION, STALE_LINUX]).collect();
             families.sort_by_key(|family| family.axes.len());

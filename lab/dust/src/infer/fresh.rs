@@ -97,14 +97,13 @@ impl Fresh {
         if !fit.hypothesis.repeats_itself() {
             return false;
         }
-        let draws = if fit.hypothesis.draws() { DRAWS_SEARCH } else { 1 };
         let [mut before, mut fresh] = [Sides::default(); 2];
         for (at, visit) in evidence.visits().iter().enumerate() {
-            let hits = fit.hypothesis.hits(visit, draws);
-            for (place, ((odds, truth), hits)) in visit.observations().zip(hits).enumerate() {
+            let shares = fit.hypothesis.shares(visit, DRAWS_SEARCH);
+            for (place, ((odds, truth), share)) in visit.observations().zip(shares).enumerate() {
                 let is_fresh = at == self.visit && self.accesses.contains(&place);
                 let sides = if is_fresh { &mut fresh } else { &mut before };
-                sides.count(odds, truth, 2 * u32::from(hits) > draws);
+                sides.count(odds, truth, share > 0.5);
             }
         }
         // Each side may raise the alarm.
@@ -172,11 +171,10 @@ impl Sides {
 
 /// How much each observation of a visit contradicts a fit, 0 to 1.
 fn contradictions(visit: &Visit, fit: &Fit) -> impl Iterator<Item = f64> {
-    let draws = if fit.hypothesis.draws() { DRAWS_SEARCH } else { 1 };
-    let hits = fit.hypothesis.hits(visit, draws);
-    hits.into_iter().zip(&visit.odds).map(move |(hits, &odds)| {
+    let shares = fit.hypothesis.shares(visit, DRAWS_SEARCH);
+    shares.into_iter().zip(&visit.odds).map(|(share, &odds)| {
         let seen = seen(odds);
-        if u32::from(hits) * 2 > draws { 1.0 - seen } else { seen }
+        if share > 0.5 { 1.0 - seen } else { seen }
     })
 }
 

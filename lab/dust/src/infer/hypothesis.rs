@@ -4,7 +4,7 @@ use pantler_policy::Spec;
 
 use super::evidence::Visit;
 use super::family::{Family, Scale};
-use super::simulate::{Nuisances, Simulation, begin};
+use super::simulate::{Nuisances, Simulation, begin, hits};
 
 /// The seed that is not shown, because it is the default.
 const DEFAULT_SEED: u64 = 1;
@@ -80,31 +80,33 @@ impl Hypothesis {
         shown.split(':').next().unwrap_or_default().into()
     }
 
-    /// Hits of each access of a visit in `draws` draws. One draw is enough for a hypothesis that
-    /// draws nothing.
+    /// How many of `draws` draws are made: one, if it draws nothing.
+    pub fn needed(&self, draws: u32) -> u32 {
+        if self.draws() { draws } else { 1 }
+    }
+
+    /// In how many of the [needed](Self::needed) draws each access of a visit is a hit.
     ///
     /// Every draw has a seed of its own, the same for all hypotheses, so that neighbours differ by
     /// what they are and not by luck.
     pub fn hits(&self, visit: &Visit, draws: u32) -> Vec<u16> {
-        let mut hits = vec![0; visit.accesses.len()];
-        let draws = if self.draws() { draws } else { 1 };
-        for draw in 0..draws {
-            self.draw(visit, draw, &mut hits);
-        }
-        hits
+        hits(visit, self.begin_all(visit, draws))
     }
 
-    /// One draw, added to `hits`.
-    pub fn draw(&self, visit: &Visit, draw: u32, hits: &mut [u16]) {
-        if let Some(mut simulation) = self.begin(visit, draw) {
-            simulation.go_on(&visit.accesses, hits);
-        }
+    /// The same as shares of the draws.
+    pub fn shares(&self, visit: &Visit, draws: u32) -> Vec<f32> {
+        let all = self.needed(draws) as f32;
+        self.hits(visit, draws).into_iter().map(|hits| f32::from(hits) / all).collect()
     }
 
-    /// `draws` draws side by side; one, if it draws nothing.
-    pub fn begin_all(&self, visit: &Visit, draws: u32) -> Vec<Box<dyn Simulation>> {
-        let draws = if self.draws() { draws } else { 1 };
-        (0..draws).filter_map(|draw| self.begin(visit, draw)).collect()
+    /// Whether each access is a hit in one draw.
+    pub fn draw(&self, visit: &Visit, draw: u32) -> Vec<u16> {
+        hits(visit, self.begin(visit, draw))
+    }
+
+    /// The needed draws, each at its start.
+    pub fn begin_all(&self, visit: &Visit, draws: u32) -> impl Iterator<Item = Box<dyn Simulation>> {
+        (0..self.needed(draws)).filter_map(|draw| self.begin(visit, draw))
     }
 
     fn begin(&self, visit: &Visit, draw: u32) -> Option<Box<dyn Simulation>> {

@@ -193,7 +193,8 @@ impl Inquiry {
 
     /// What the target said to a script, one reading for each access.
     pub fn observe(&mut self, script: Script, readings: Vec<Reading>) {
-        self.record(script, readings);
+        self.record.push(Observed { script, readings });
+        self.look();
         match self.stage {
             Stage::LookingAhead => self.stage = Stage::Growing,
             Stage::Growing => self.look_for_an_end(),
@@ -316,11 +317,6 @@ impl Inquiry {
     /// likely first.
     pub fn fits(&self) -> &[Fit] {
         &self.fits
-    }
-
-    fn record(&mut self, script: Script, readings: Vec<Reading>) {
-        self.record.push(Observed { script, readings });
-        self.look();
     }
 
     /// What the readings mean, all of them in the light of all.
@@ -459,7 +455,6 @@ impl Inquiry {
         choose(&survivors, most, costs, &mut random, DRAWS_SEARCH)
     }
 
-    /// What accesses cost.
     fn costs(&self) -> Costs {
         let seen = self.calibration.modes.filter(|_| self.calibration.confidence > SEEN);
         self.options.costs.or(seen.map(Costs::of)).unwrap_or_default()

@@ -338,27 +338,18 @@ fn rough_interval(fit: &Fit, scorer: &Scorer<'_>, drop: f64) -> (u32, u32) {
     let mut frames: Vec<u32> = around.step_by(stride as usize).chain([centre]).collect();
     // The likely ones first, which end the others early.
     frames.sort_by_key(|frames| frames.abs_diff(centre));
-    let (mut best, mut found) = (f64::NEG_INFINITY, Vec::new());
-    for frames in frames {
-        let mut bars = Bars::default();
-        scorer.raise_to(&mut bars, best - drop);
-        let hypothesis = Hypothesis { frames, ..fit.hypothesis.clone() };
-        let Some(course) = scorer.course(&hypothesis, ROUGH_DRAWS, &bars) else { continue };
-        best = best.max(course.total());
-        found.push((frames, course.total()));
-    }
+    let with = |frames: u32| Hypothesis { frames, ..fit.hypothesis.clone() };
     // Parameters that go with a capacity nearby: see `beside`.
     let near = centre.saturating_sub(NEAR_MIN).max(1)..=centre + NEAR_MIN;
-    for frames in near {
-        let whole = Hypothesis { frames, ..fit.hypothesis.clone() };
-        for hypothesis in as_many_blocks(fit, frames).iter().chain([&whole]).flat_map(beside) {
-            let mut bars = Bars::default();
-            scorer.raise_to(&mut bars, best - drop);
-            if let Some(course) = scorer.course(&hypothesis, ROUGH_DRAWS, &bars) {
-                best = best.max(course.total());
-                found.push((frames, course.total()));
-            }
-        }
+    let near = near.flat_map(|frames| as_many_blocks(fit, frames).into_iter().chain([with(frames)]));
+    let near = near.flat_map(|hypothesis| beside(&hypothesis));
+    let (mut best, mut found) = (f64::NEG_INFINITY, Vec::new());
+    for hypothesis in frames.into_iter().map(with).chain(near) {
+        let mut bars = Bars::default();
+        scorer.raise_to(&mut bars, best - drop);
+        let Some(course) = scorer.course(&hypothesis, ROUGH_DRAWS, &bars) else { continue };
+        best = best.max(course.total());
+        found.push((hypothesis.frames, course.total()));
     }
     let good = found.into_iter().filter(|(_, log_likelihood)| *log_likelihood >= best - drop);
     good.fold((centre, centre), |(low, high), (frames, _)| (low.min(frames), high.max(frames)))

@@ -102,12 +102,12 @@ impl<'a> Scorer<'a> {
 
     /// The course of a hypothesis in `draws` draws. `None` if it falls below a bar.
     pub fn course(&self, hypothesis: &Hypothesis, draws: u32, bars: &Bars) -> Option<Course> {
-        let draws = if hypothesis.draws() { draws } else { 1 };
+        let draws = hypothesis.needed(draws);
         let (mut sum, mut sums) = (0.0, Vec::with_capacity(self.looks.len()));
         let mut hits = [0; LOOK];
         // The last visits tell most.
         for (visit, told) in self.evidence.visits().iter().zip(&self.told).rev() {
-            let mut running = hypothesis.begin_all(visit, draws);
+            let mut running: Vec<_> = hypothesis.begin_all(visit, draws).collect();
             for (accesses, told) in visit.accesses.chunks(LOOK).zip(told.chunks(LOOK)) {
                 let hits = &mut hits[..accesses.len()];
                 hits.fill(0);
@@ -157,19 +157,13 @@ impl<'a> Scorer<'a> {
         draws: u32,
         places: impl IntoIterator<Item = (usize, Range<usize>)>,
     ) -> Score {
-        let draws = if hypothesis.draws() { draws } else { 1 };
+        let draws = hypothesis.needed(draws);
         let (mut total, mut wrong, mut count) = (0.0, 0.0, 0usize);
         let (mut typical, mut variance) = (0.0, 0.0);
         let mut by_draw = vec![0.0; draws as usize];
         for (visit, places) in places {
             let (visit, told) = (&self.evidence.visits()[visit], &self.told[visit]);
-            let runs: Vec<Vec<u16>> = (0..draws)
-                .map(|draw| {
-                    let mut hits = vec![0; visit.accesses.len()];
-                    hypothesis.draw(visit, draw, &mut hits);
-                    hits
-                })
-                .collect();
+            let runs: Vec<Vec<u16>> = (0..draws).map(|draw| hypothesis.draw(visit, draw)).collect();
             for at in places {
                 let hits: u16 = runs.iter().map(|run| run[at]).sum();
                 let share = if draws == 1 { f64::from(hits) } else { share(hits, draws) };

@@ -50,9 +50,7 @@ impl Script {
 
     /// Reads each block `times` times before going on to the next.
     pub fn scan_times(&mut self, blocks: impl IntoIterator<Item = u32>, times: u32) {
-        for block in blocks {
-            (0..times).for_each(|_| self.accesses.push(block));
-        }
+        self.scan(blocks.into_iter().flat_map(|block| std::iter::repeat_n(block, times as usize)));
     }
 
     /// Reads one block to see whether it is still there.

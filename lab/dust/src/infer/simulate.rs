@@ -5,6 +5,7 @@
 
 use pantler_policy::{Demand, Handle, Offline, Online, Policy, Spec, Visitor};
 
+use super::evidence::Visit;
 use super::family::Family;
 use super::random::Random;
 
@@ -42,7 +43,7 @@ pub fn begin(
     frames: u32,
     nuisances: Nuisances,
     seed: u64,
-    visit: &super::evidence::Visit,
+    visit: &Visit,
 ) -> Option<Box<dyn Simulation>> {
     let foreign = (visit.accesses.len() as f64 * nuisances.foreign * 2.0) as u32 + 64;
     let foreign = if nuisances.foreign > 0.0 { foreign } else { 0 };
@@ -60,18 +61,11 @@ pub fn begin(
     )
 }
 
-/// Whether each access of a visit would be a hit, added to `hits`.
-pub fn simulate(
-    spec: Spec,
-    frames: u32,
-    nuisances: Nuisances,
-    seed: u64,
-    visit: &super::evidence::Visit,
-    hits: &mut [u16],
-) {
-    if let Some(mut simulation) = begin(spec, frames, nuisances, seed, visit) {
-        simulation.go_on(&visit.accesses, hits);
-    }
+/// In how many of some simulations each access of a visit is a hit.
+pub fn hits(visit: &Visit, simulations: impl IntoIterator<Item = Box<dyn Simulation>>) -> Vec<u16> {
+    let mut hits = vec![0; visit.accesses.len()];
+    simulations.into_iter().for_each(|mut simulation| simulation.go_on(&visit.accesses, &mut hits));
+    hits
 }
 
 /// The hash of a policy that counts by one.
@@ -183,42 +177,39 @@ impl<P: Policy> Simulated<P> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::evidence::Visit;
     use super::super::script::Script;
     use super::*;
 
-    fn hits(spec: &str, frames: u32, nuisances: Nuisances, accesses: &[u32]) -> Vec<u16> {
+    fn simulated(spec: &str, frames: u32, nuisances: Nuisances, accesses: &[u32]) -> Vec<u16> {
         let mut script = Script::cold("");
         script.scan(accesses.iter().copied());
         let visit = Visit::imagined(&script);
-        let mut hits = vec![0; accesses.len()];
-        simulate(spec.parse().expect("a policy"), frames, nuisances, 1, &visit, &mut hits);
-        hits
+        hits(&visit, begin(spec.parse().expect("a policy"), frames, nuisances, 1, &visit))
     }
 
     #[test]
     fn known_policies_do_what_they_are_known_for() {
         let accesses = [0, 1, 2, 0, 3, 0, 1];
-        assert_eq!(hits("lru", 3, Nuisances::default(), &accesses), [0, 0, 0, 1, 0, 1, 0]);
-        assert_eq!(hits("fifo", 3, Nuisances::default(), &accesses), [0, 0, 0, 1, 0, 0, 0]);
+        assert_eq!(simulated("lru", 3, Nuisances::default(), &accesses), [0, 0, 0, 1, 0, 1, 0]);
+        assert_eq!(simulated("fifo", 3, Nuisances::default(), &accesses), [0, 0, 0, 1, 0, 0, 0]);
     }
 
     #[test]
     fn batches_leave_together_and_late_evictors_let_the_cache_grow() {
         let accesses = [0, 1, 2, 3, 2, 1, 0];
         let batch = Nuisances { batch: 3, ..Nuisances::default() };
-        assert_eq!(hits("lru", 3, batch, &accesses), [0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(simulated("lru", 3, batch, &accesses), [0, 0, 0, 0, 0, 0, 0]);
         let refusing = Nuisances { refuses: true, ..Nuisances::default() };
-        assert_eq!(hits("fifo", 2, refusing, &accesses), [0, 0, 0, 0, 0, 1, 1]);
+        assert_eq!(simulated("fifo", 2, refusing, &accesses), [0, 0, 0, 0, 0, 1, 1]);
         let late = Nuisances { late: 1, ..Nuisances::default() };
-        assert_eq!(hits("lru", 3, late, &accesses), [0, 0, 0, 0, 1, 1, 1]);
+        assert_eq!(simulated("lru", 3, late, &accesses), [0, 0, 0, 0, 1, 1, 1]);
     }
 
     #[test]
     fn foreign_blocks_push_out_ours() {
         let accesses: Vec<u32> = (0..8).cycle().take(800).collect();
-        let all = hits("lru", 8, Nuisances { foreign: 0.5, ..Nuisances::default() }, &accesses);
+        let all = simulated("lru", 8, Nuisances { foreign: 0.5, ..Nuisances::default() }, &accesses);
         assert!(all.iter().filter(|&&hit| hit == 1).count() < 100);
-        assert_eq!(hits("lru", 8, Nuisances::default(), &accesses)[8..], [1; 792]);
+        assert_eq!(simulated("lru", 8, Nuisances::default(), &accesses)[8..], [1; 792]);
     }
 }

@@ -239,15 +239,15 @@ mod tests {
     use std::process::Command;
 
     /// Asks the origin itself.
-    fn without_proxy(origin: Origin) -> HttpTarget {
+    fn without_proxy() -> HttpTarget {
+        let origin = Origin::new("127.0.0.1:0", 10).unwrap();
         let (url, agent) = (format!("http://{}", origin.address), agent(PATIENCE / 2));
         HttpTarget { url, agent, origin, page_bytes: 10, run: run(), stop: Stop::default() }
     }
 
     #[test]
     fn without_a_proxy_every_access_is_a_miss() {
-        let origin = Origin::new("127.0.0.1:0", 10).unwrap();
-        let target = without_proxy(origin);
+        let target = without_proxy();
         assert!(!target.access(1).unwrap() && !target.access(1).unwrap());
     }
 
@@ -281,14 +281,13 @@ mod tests {
 
     #[test]
     fn connections_that_say_nothing_do_not_fill_the_origin() {
-        let origin = Origin::new("127.0.0.1:0", 10).unwrap();
-        let reserve: Vec<TcpStream> =
-            (0..CONNECTIONS_MAX - 1).map(|_| TcpStream::connect(&origin.address).unwrap()).collect();
-        let target = without_proxy(origin);
+        let target = without_proxy();
+        let connected =
+            |count| Vec::from_iter((0..count).map(|_| TcpStream::connect(&target.origin.address).unwrap()));
+        let reserve = connected(CONNECTIONS_MAX - 1);
         assert!(!target.access(1).unwrap());
         // One more than are kept, and then again as many as there were.
-        let address = target.origin.address.clone();
-        let one_more: Vec<TcpStream> = (0..2).map(|_| TcpStream::connect(&address).unwrap()).collect();
+        let one_more = connected(2);
         drop((reserve, one_more));
         pantler_rig::eventually("there is room again", || target.access(2).is_ok());
     }

@@ -262,7 +262,7 @@ impl TestFiles {
     fn add(&mut self) -> Result<(), TargetError> {
         let name = run_name(&format!("{NAME}{}{}", self.series, self.files.len()));
         let path = self.directory.join(format!(".{name}"));
-        let file = made(&path)?;
+        let file = File::create_new(&path).map_err(failed(path.display()))?;
         // Where the kernel caches what it reads of a mount, it shall at least read nothing ahead.
         let _ = fadvise(&file, 0, None, Advice::Random);
         let filled = match self.files.first() {
@@ -298,7 +298,7 @@ fn write(file: &File) -> io::Result<()> {
 /// Fills a file with copies of a seed file. False where that is not possible.
 fn sow(file: &File, path: &Path) -> io::Result<bool> {
     let seed_path = path.with_extension("seed");
-    let mut seed = OpenOptions::new().read(true).write(true).create_new(true).open(&seed_path)?;
+    let mut seed = File::create_new(&seed_path)?;
     let filled = (0..SEED_BYTES >> 20)
         .try_for_each(|_| seed.write_all(&vec![0x5a; 1 << 20]))
         .and_then(|()| copy(&seed, SEED_BYTES, file));
@@ -322,10 +322,6 @@ fn copy(source: &File, bytes: u64, file: &File) -> io::Result<bool> {
         }
     }
     Ok(true)
-}
-
-fn made(path: &Path) -> Result<File, TargetError> {
-    OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(failed(path.display()))
 }
 
 impl Drop for TestFiles {

@@ -19,7 +19,7 @@
 //! Files are written before the process enters the group, and dropped from the cache before they
 //! are read.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -75,14 +75,14 @@ impl PageCacheTarget {
     }
 
     fn prepare(&mut self, blocks: u32) -> Result<(), TargetError> {
-        if self.visit.is_none() {
-            let path = self.folder.join(format!("{}-{}", run_name(NAME), self.visits));
-            self.visit = Some(VisitFile::new(path)?);
-        }
-        match &mut self.visit {
-            Some(visit) => visit.grow(u64::from(blocks) * PAGE, &self.stop),
-            None => Ok(()),
-        }
+        let visit = match &mut self.visit {
+            Some(visit) => visit,
+            none => {
+                let path = self.folder.join(format!("{}-{}", run_name(NAME), self.visits));
+                none.insert(VisitFile::new(path)?)
+            }
+        };
+        visit.grow(u64::from(blocks) * PAGE, &self.stop)
     }
 }
 
@@ -131,8 +131,7 @@ struct VisitFile {
 impl VisitFile {
     fn new(path: PathBuf) -> Result<Self, TargetError> {
         let name = path.display().to_string();
-        let mut options = OpenOptions::new();
-        let writer = options.write(true).create_new(true).open(&path).map_err(failed(&name))?;
+        let writer = File::create_new(&path).map_err(failed(&name))?;
         let descriptors = (0..DESCRIPTORS).map(|_| File::open(&path)).collect::<io::Result<Vec<File>>>();
         // G5: before anything else can go wrong.
         fs::remove_file(&path).map_err(failed(&name))?;

@@ -34,7 +34,6 @@ pub struct Redis {
     policy: String,
 }
 
-/// What a server answers.
 enum Answer {
     /// A text or a number.
     Said(String),

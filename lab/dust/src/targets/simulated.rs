@@ -66,10 +66,7 @@ impl SimulatedTarget {
         if at >= self.handles.len() {
             self.handles.resize(at + 1, None);
         }
-        let handle = match self.handles[at] {
-            Some(handle) => handle,
-            None => self.handle(),
-        };
+        let handle = self.handles[at].unwrap_or_else(|| self.handle());
         self.handles[at] = Some(handle);
         self.cache.access(handle) != self.random.chance(self.noise)
     }

@@ -10,7 +10,7 @@ use pantler_dust::Script;
 use pantler_dust::infer::evidence::Visit;
 use pantler_dust::infer::pattern::ALL;
 use pantler_dust::infer::random::Random;
-use pantler_dust::infer::simulate::{Nuisances, simulate};
+use pantler_dust::infer::simulate::{self, Nuisances, begin};
 
 const FRAMES: u32 = 100;
 const NOISE: f64 = 0.02;
@@ -22,9 +22,9 @@ const CLEAR: f64 = 11.5;
 
 /// What a policy says of each access.
 fn hits(policy: &str, frames: u32, script: &Script) -> Vec<bool> {
-    let mut hits = vec![0; script.accesses.len()];
     let spec = policy.parse().expect("a policy");
-    simulate(spec, frames, Nuisances::default(), 1, &Visit::imagined(script), &mut hits);
+    let visit = Visit::imagined(script);
+    let hits = simulate::hits(&visit, begin(spec, frames, Nuisances::default(), 1, &visit));
     hits.into_iter().map(|hits| hits > 0).collect()
 }
 

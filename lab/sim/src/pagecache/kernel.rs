@@ -52,7 +52,7 @@ pub struct KernelEvent {
 }
 
 /// Pages that stay or leave together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Folio {
     /// The file.
     pub file: u32,
@@ -438,31 +438,25 @@ impl Kernel {
     }
 
     fn read_missing(&mut self, program: Program, file: u32, index: u64, wanted: u64) {
-        let open = *self.open.entry((program, file)).or_default();
-        if open.is_random {
-            let request = Request { first: index, pages: wanted, mark: u64::MAX, order: 0 };
-            return self.bring(program, file, request);
-        }
         let window = (1..=PAGES_MAX.min(index)).take_while(|back| self.folio(file, index - back).is_some());
-        let mut readahead = open.readahead;
-        let request = readahead.miss(index, wanted.min(PAGES_MAX), window.count() as u64);
-        self.open.entry((program, file)).or_default().readahead = readahead;
+        let history = window.count() as u64;
+        let open = self.open.entry((program, file)).or_default();
+        let request = match open.is_random {
+            true => Request { first: index, pages: wanted, mark: u64::MAX, order: 0 },
+            false => open.readahead.miss(index, wanted.min(PAGES_MAX), history),
+        };
         self.bring(program, file, request);
     }
 
     fn read_on(&mut self, program: Program, file: u32, marked: Handle, end: u64) {
         let folio = self.folios[marked as usize];
         self.folios[marked as usize].has_mark = false;
-        let open = *self.open.entry((program, file)).or_default();
-        if open.is_random {
-            return;
-        }
         let behind = folio.first + 1..=folio.first + PAGES_MAX;
         let gap = behind.into_iter().find(|&page| self.folio(file, page).is_none());
-        let mut readahead = open.readahead;
-        let request = readahead.mark(folio.first, folio.pages, end - folio.first, gap);
-        self.open.entry((program, file)).or_default().readahead = readahead;
-        if let Some(request) = request {
+        let open = self.open.entry((program, file)).or_default();
+        if !open.is_random
+            && let Some(request) = open.readahead.mark(folio.first, folio.pages, end - folio.first, gap)
+        {
             self.bring(program, file, request);
         }
     }
@@ -509,12 +503,10 @@ impl Kernel {
             first,
             pages,
             is_runs,
-            is_known_foreign: false,
-            is_mapped: false,
-            is_dirty: false,
             has_mark,
             early: is_runs.then_some(0),
             born: self.told,
+            ..Folio::default()
         };
         if handle == next {
             self.folios.push(folio);

@@ -7,7 +7,6 @@ use super::machine::Machine;
 use crate::record::VERSION;
 use crate::report::{aligned, grouped, percent};
 
-/// Bytes of a block.
 const BLOCK_BYTES: u32 = 4096;
 
 /// How a trace is steered.

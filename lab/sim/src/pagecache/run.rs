@@ -45,22 +45,12 @@ pub fn steer(trace: &Prepared, settings: SteerSettings, watch: &Watch) -> Result
     }
     let blocks = file_blocks(trace);
     let mut alone = kernel(settings.budget.into(), settings, &blocks)?;
-    for at in 0..trace.requests().len() {
-        let (thread, file, page) = reference(trace, at);
+    each_reference(trace, watch, |thread, file, page| {
         alone.read(Program::Run(thread), file, page, page);
         alone.take_events();
-        if at % BATCH == BATCH - 1 {
-            watch.advance(BATCH / 2)?;
-        }
-    }
+    })?;
     let mut machine = machine(settings, &blocks)?;
-    for at in 0..trace.requests().len() {
-        let (thread, file, page) = reference(trace, at);
-        machine.read(thread, file, page, page);
-        if at % BATCH == BATCH - 1 {
-            watch.advance(BATCH / 2)?;
-        }
-    }
+    each_reference(trace, watch, |thread, file, page| machine.read(thread, file, page, page))?;
     Ok(SteerRecord::new(trace.requests().len() as u64, settings, &machine, alone.device_reads()))
 }
 
@@ -101,11 +91,21 @@ fn kernel(limit: u64, settings: SteerSettings, blocks: &[u64]) -> Result<Kernel,
     Ok(kernel)
 }
 
-/// The thread, file and page of a reference.
-fn reference(trace: &Prepared, at: usize) -> (u32, u32, u64) {
-    let block = trace.block_of(trace.requests()[at]);
-    let thread = trace.owners().map_or(1, |owners| u32::from(owners[at]) + 1);
-    (thread, block.file, block.index)
+/// Goes through a trace, by thread, file and page: half of the work, which is two passes.
+fn each_reference(
+    trace: &Prepared,
+    watch: &Watch,
+    mut take: impl FnMut(u32, u32, u64),
+) -> Result<(), Stopped> {
+    for (at, &id) in trace.requests().iter().enumerate() {
+        let block = trace.block_of(id);
+        let thread = trace.owners().map_or(1, |owners| u32::from(owners[at]) + 1);
+        take(thread, block.file, block.index);
+        if at % BATCH == BATCH - 1 {
+            watch.advance(BATCH / 2)?;
+        }
+    }
+    Ok(())
 }
 
 /// The blocks of each file: up to the last that is referenced.

@@ -62,14 +62,12 @@ impl Layout {
     /// the processes in turns. What does not fit makes the disks larger.
     pub fn spread(&mut self, disks: usize, disk_blocks: u64, seed: u64) {
         for disk in 0..disks.max(1) {
-            let here: Vec<usize> = (0..self.folders.len())
+            let (spare, here): (Vec<usize>, Vec<usize>) = (0..self.folders.len())
                 .filter(|&folder| self.folders[folder] % disks.max(1) == disk)
-                .collect();
+                .partition(|folder| self.spare.contains(folder));
             let size = |folder: usize| {
                 self.members(folder).map(|file| self.files[file].blocks).fold(0, u64::saturating_add)
             };
-            let (spare, here): (Vec<usize>, Vec<usize>) =
-                here.into_iter().partition(|folder| self.spare.contains(folder));
             let used = here.iter().map(|&folder| size(folder)).fold(0, u64::saturating_add);
             let gap = disk_blocks.saturating_sub(used) / (here.len() as u64 + 1);
             let mut position = 0u64;

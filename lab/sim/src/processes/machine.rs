@@ -218,7 +218,7 @@ impl<'a> Machine<'a> {
             self.pass(passed);
             match event {
                 Event::Computed { process } => self.computed(process)?,
-                Event::Served { disk, tag } => self.served(disk, tag)?,
+                Event::Served { disk, tag } => self.served(disk, tag),
             }
             self.dispatch()?;
             if self.references - told >= WATCH_EVERY {
@@ -476,7 +476,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn served(&mut self, disk: usize, tag: u64) -> Result<(), MachineError> {
+    fn served(&mut self, disk: usize, tag: u64) {
         let now = self.clock.now_ns();
         let station = &mut self.stations[disk];
         station.disk.served();
@@ -498,7 +498,6 @@ impl<'a> Machine<'a> {
         }
         self.retry();
         self.collect();
-        Ok(())
     }
 
     fn finish(mut self) -> ProcessesOutcome {

@@ -9,9 +9,10 @@ use super::outcome::ProcessOutcome;
 use super::program::{Program, Step};
 
 /// What a process is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
     /// It could go on, and waits for a processor.
+    #[default]
     Ready,
     /// It has a processor.
     Computing,
@@ -24,7 +25,7 @@ pub(super) enum State {
 }
 
 /// A process: where it is in its program, and what happened to it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Process<'a> {
     pub(super) steps: &'a [Step],
     pub(super) at: usize,
@@ -44,13 +45,8 @@ impl<'a> Process<'a> {
     pub(super) fn new(program: &'a Program) -> Self {
         Self {
             steps: &program.steps,
-            at: 0,
-            state: State::Ready,
-            using: None,
-            compute_ns: None,
-            used_ns: 0,
-            list: VecDeque::new(),
             outcome: ProcessOutcome { name: program.name.clone(), ..ProcessOutcome::default() },
+            ..Self::default()
         }
     }
 

@@ -16,14 +16,10 @@ pub struct Program {
 
 /// One thing that a process does.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "fields are named for what they are")]
 pub enum Step {
     /// References a block, and computes on it.
-    Read {
-        /// Which.
-        block: Block,
-        /// How long it computes.
-        compute_ns: u64,
-    },
+    Read { block: Block, compute_ns: u64 },
     /// Says what it wants.
     Hint(Hint),
 }
@@ -52,8 +48,7 @@ impl Program {
     /// The ranges of all that it reads, in its order: a list of its whole future.
     pub fn future(&self) -> Vec<Chunk> {
         let mut chunks: Vec<Chunk> = Vec::new();
-        for step in &self.steps {
-            let Step::Read { block, .. } = step else { continue };
+        for block in self.blocks() {
             match chunks.last_mut() {
                 Some(last) if last.file == block.file && last.last + 1 == block.index => last.last += 1,
                 _ => chunks.push(Chunk { file: block.file, first: block.index, last: block.index }),
@@ -62,8 +57,11 @@ impl Program {
         chunks
     }
 
-    /// How many references it makes.
-    pub fn references(&self) -> u64 {
-        self.steps.iter().filter(|step| matches!(step, Step::Read { .. })).count() as u64
+    /// The block of each reference that it makes.
+    pub fn blocks(&self) -> impl Iterator<Item = Block> {
+        self.steps.iter().filter_map(|step| match step {
+            Step::Read { block, .. } => Some(*block),
+            Step::Hint(_) => None,
+        })
     }
 }

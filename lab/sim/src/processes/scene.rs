@@ -1,6 +1,6 @@
 //! A scene: programs that run together, and the files that they read.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use pantler_steward::{Block, FileId};
 use pantler_trace::Prepared;
@@ -61,20 +61,12 @@ impl Scene {
 
     /// All references that the programs make.
     pub fn references(&self) -> u64 {
-        self.programs.iter().map(Program::references).sum()
+        self.programs.iter().flat_map(Program::blocks).count() as u64
     }
 
     /// Different blocks that the programs reference.
     pub fn footprint(&self) -> u64 {
-        let mut blocks: Vec<Block> = Vec::new();
-        for program in &self.programs {
-            blocks.extend(program.steps.iter().filter_map(|step| match step {
-                Step::Read { block, .. } => Some(*block),
-                Step::Hint(_) => None,
-            }));
-        }
-        blocks.sort_unstable();
-        blocks.dedup();
+        let blocks: HashSet<Block> = self.programs.iter().flat_map(Program::blocks).collect();
         blocks.len() as u64
     }
 

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use super::numbers::{grouped, percent};
+use super::{grouped, percent};
 use crate::record::{About, Record};
 
 /// All results, trace by trace.

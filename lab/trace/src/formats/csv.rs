@@ -183,7 +183,7 @@ impl Csv {
         let delimiter = *self.delimiter.get_or_insert_with(|| delimiter_of(line));
         self.split(line, delimiter);
         let names: Vec<String> =
-            (0..self.fields.len()).map(|at| String::from_utf8_lossy(&self.field(line, at)).into()).collect();
+            self.fields.iter().map(|&place| String::from_utf8_lossy(&field(line, place)).into()).collect();
         let position = |name: &str| names.iter().position(|other| other.eq_ignore_ascii_case(name));
         let Some(wanted) = &self.wanted else {
             let known = names.iter().enumerate();
@@ -243,46 +243,21 @@ impl Csv {
         self.fields.push((start, line.len()));
     }
 
-    /// A field without blanks and quotes around it.
-    fn field<'a>(&self, line: &'a [u8], at: usize) -> Cow<'a, [u8]> {
-        let (start, end) = self.fields[at];
-        let field = line[start..end].trim_ascii();
-        match field.strip_prefix(b"\"").and_then(|field| field.strip_suffix(b"\"")) {
-            None => Cow::Borrowed(field),
-            Some(inner) if !inner.contains(&b'"') => Cow::Borrowed(inner),
-            Some(inner) => {
-                let text = String::from_utf8_lossy(inner).replace("\"\"", "\"");
-                Cow::Owned(text.into_bytes())
-            }
-        }
-    }
-
     fn request(&mut self, line: &[u8], names: &mut Names) -> Result<Request, Bad> {
-        let columns = self.columns.take().expect("the first line was seen");
-        let result = self.request_with(&columns, line, names);
-        self.columns = Some(columns);
-        result
-    }
-
-    fn request_with(
-        &mut self,
-        columns: &[(Meaning, usize)],
-        line: &[u8],
-        names: &mut Names,
-    ) -> Result<Request, Bad> {
+        let columns = self.columns.as_deref().expect("the first line was seen");
         let mut request = Request { objects: 1, ..Request::default() };
         let mut keyed = false;
         for &(meaning, at) in columns {
-            if at >= self.fields.len() {
+            let Some(&place) = self.fields.get(at) else {
                 return Err(Bad::new(line, "as many fields as there are columns"));
-            }
-            let field = self.field(line, at);
+            };
+            let field = field(line, place);
             let field = field.as_ref();
             match meaning {
                 Meaning::Owner => request.owner = names.owner(field)?,
                 Meaning::File => request.file = names.file(field)?,
                 Meaning::Block => {
-                    request.object = self.key(field)?;
+                    request.object = self.key.read(field)?;
                     keyed = true;
                 }
                 Meaning::Sector => {
@@ -318,20 +293,33 @@ impl Csv {
         }
         Ok(request)
     }
+}
 
-    fn key(&mut self, field: &[u8]) -> Result<u64, Bad> {
+/// A field without blanks and quotes around it.
+fn field(line: &[u8], (start, end): (usize, usize)) -> Cow<'_, [u8]> {
+    let field = line[start..end].trim_ascii();
+    match field.strip_prefix(b"\"").and_then(|field| field.strip_suffix(b"\"")) {
+        None => Cow::Borrowed(field),
+        Some(inner) if !inner.contains(&b'"') => Cow::Borrowed(inner),
+        Some(inner) => Cow::Owned(String::from_utf8_lossy(inner).replace("\"\"", "\"").into_bytes()),
+    }
+}
+
+impl KeyKind {
+    /// The key in a field, which says what all others are if it is the first.
+    fn read(&mut self, field: &[u8]) -> Result<u64, Bad> {
         if field.is_empty() {
             return Err(Bad::new(field, "a block"));
         }
-        let number = if self.key == KeyKind::Text { None } else { text::number(field) };
-        match (self.key, number) {
-            (KeyKind::Unknown | KeyKind::Number, Some(number)) => {
-                self.key = KeyKind::Number;
+        let number = if *self == Self::Text { None } else { text::number(field) };
+        match (*self, number) {
+            (Self::Unknown | Self::Number, Some(number)) => {
+                *self = Self::Number;
                 Ok(number)
             }
-            (KeyKind::Number, None) => Err(Bad::new(field, "a block number, as in the lines before")),
-            (KeyKind::Unknown | KeyKind::Text, _) => {
-                self.key = KeyKind::Text;
+            (Self::Number, None) => Err(Bad::new(field, "a block number, as in the lines before")),
+            (Self::Unknown | Self::Text, _) => {
+                *self = Self::Text;
                 Ok(hash(field))
             }
         }

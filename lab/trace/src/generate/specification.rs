@@ -7,7 +7,6 @@ use super::parameters::{GENERATORS, Parameters};
 use super::permutation::Permutation;
 use super::reference::Reference;
 use super::stack_distance::StackDistance;
-use super::two_pool::TwoPool;
 use super::zipf::Zipf;
 use crate::{Block, Prepared, PreparedBuilder, TraceError, Unit, perhaps};
 use pantler_policy::Draws;
@@ -40,6 +39,9 @@ pub enum Generator {
         ids: u64,
     },
     Scan,
+    /// References alternate between a small pool and a large one, uniform within each, like index
+    /// pages and the records they lead to: the experiment of the LRU-K paper. (O'Neil, O'Neil,
+    /// Weikum, The LRU-K Page Replacement Algorithm, 1993, section 4.1: 100 and 10,000.)
     TwoPool {
         small: u64,
         large: u64,
@@ -133,8 +135,10 @@ impl Specification {
         match &self.generator {
             Generator::Zipf { ids, alpha, shuffled, seed } => {
                 let (law, mut random) = (Zipf::new(*ids, *alpha), Draws::new(*seed));
-                let order = order(*shuffled, *ids, *seed);
-                Box::new((0..most).map(move |_| plain(placed(&order, law.draw(&mut random)))))
+                // Another seed than that of the draws, so that the two do not follow each other.
+                let order = shuffled.then(|| Permutation::new(*ids, !seed));
+                let placed = move |rank| order.as_ref().map_or(rank, |order| order.at(rank));
+                Box::new((0..most).map(move |_| plain(placed(law.draw(&mut random)))))
             }
             Generator::Uniform { ids, seed } => {
                 let (ids, mut random) = (*ids, Draws::new(*seed));
@@ -143,8 +147,9 @@ impl Specification {
             Generator::Loop { ids } => Box::new((0..*ids).cycle().take(most).map(plain)),
             Generator::Scan => Box::new((0..self.requests).map(plain)),
             Generator::TwoPool { small, large, seed } => {
-                let (mut pools, mut random) = (TwoPool::new(*small, *large), Draws::new(*seed));
-                Box::new((0..most).map(move |_| plain(pools.draw(&mut random))))
+                let pools = [(0, *small), (*small, *large)].into_iter().cycle().take(most);
+                let mut random = Draws::new(*seed);
+                Box::new(pools.map(move |(first, blocks)| plain(first + random.below(blocks))))
             }
             Generator::StackDistance { ids, alpha, seed } => {
                 let (mut stack, mut random) = (StackDistance::new(*ids, *alpha), Draws::new(*seed));
@@ -279,15 +284,6 @@ impl Specification {
     fn sum<'a>(parts: impl IntoIterator<Item = &'a Specification>) -> Option<u64> {
         parts.into_iter().try_fold(0_u64, |sum, part| sum.checked_add(part.requests))
     }
-}
-
-fn order(shuffled: bool, ids: u64, seed: u64) -> Option<Permutation> {
-    // Another seed than that of the draws, so that the two do not follow each other.
-    shuffled.then(|| Permutation::new(ids, !seed))
-}
-
-fn placed(order: &Option<Permutation>, rank: u64) -> u64 {
-    order.as_ref().map_or(rank, |order| order.at(rank))
 }
 
 impl FromStr for Specification {

@@ -38,6 +38,15 @@ impl Place {
         Self { folder, root, desk, readers }
     }
 
+    /// One whose folder has a file `f` of 5000 bytes, with a wish for all of it.
+    fn with_file(order: Order, disk_reads: u32) -> (Self, Arc<Opened>, Wish) {
+        let place = Self::new(|options| (options.order, options.disk_reads) = (order, disk_reads));
+        std::fs::write(place.folder.path().join("f"), [7; 5000]).unwrap();
+        let file = place.open("f");
+        let wish = Wish { file: file.version, start: 0, end: 5000 };
+        (place, file, wish)
+    }
+
     fn open(&self, name: &str) -> Arc<Opened> {
         let names = Names { joined: name.into(), is_directory: false };
         let Ok(Found::File(file)) = self.root.open_waiting(&names, Duration::from_secs(60)) else {
@@ -78,6 +87,14 @@ impl Drop for Place {
     }
 }
 
+/// A request arrives, and has to wait.
+fn wait(state: &mut State, now: Duration, wish: Wish, is_known: bool) -> Ticket {
+    match state.queues.scheduler.arrive(now, wish, is_known) {
+        Arrival::Wait(ticket) => ticket,
+        Arrival::Turn => panic!("a turn"),
+    }
+}
+
 /// Panics under the lock, as a fault of ours would.
 fn poison(desk: &Arc<Desk>) {
     let poisoning = catch_unwind(AssertUnwindSafe(|| {
@@ -92,11 +109,8 @@ fn poison(desk: &Arc<Desk>) {
 #[test]
 fn a_panic_under_the_lock_is_the_end_of_those_who_wait_and_of_nobody_else() {
     for order in Order::ALL {
-        let place = Place::new(|options| (options.order, options.disk_reads) = (order, 1));
-        std::fs::write(place.folder.path().join("f"), [7; 5000]).unwrap();
+        let (place, file, wish) = Place::with_file(order, 1);
         assert_eq!(place.get("f").unwrap(), [7; 5000], "{order:?}");
-        let file = place.open("f");
-        let wish = Wish { file: file.version, start: 0, end: 5000 };
         // One has a turn, one waits: in order for the turn, else for a read that no reader has been
         // sent on.
         let (turn, mut waiting) = {
@@ -104,9 +118,7 @@ fn a_panic_under_the_lock_is_the_end_of_those_who_wait_and_of_nobody_else() {
             let now = place.desk.start.elapsed();
             assert_eq!(state.queues.scheduler.arrive(now, wish, true), Arrival::Turn);
             let turn = Turn { desk: Some(place.desk.clone()), age: state.queues.age() };
-            let Arrival::Wait(ticket) = state.queues.scheduler.arrive(now, wish, false) else {
-                panic!("a turn")
-            };
+            let ticket = wait(&mut state, now, wish, false);
             (turn, place.desk.enqueue(&mut state, ticket, &file, Waited { since: now, misses: 0 }))
         };
         poison(&place.desk);
@@ -132,11 +144,8 @@ fn a_panic_under_the_lock_is_the_end_of_those_who_wait_and_of_nobody_else() {
 
 #[test]
 fn a_turn_of_before_gives_its_bytes_and_is_not_given_back() {
-    let place = Place::new(|options| (options.order, options.disk_reads) = (Order::Fifo, 1));
-    std::fs::write(place.folder.path().join("f"), [7; 5000]).unwrap();
+    let (place, file, wish) = Place::with_file(Order::Fifo, 1);
     assert_eq!(place.get("f").unwrap(), [7; 5000]);
-    let file = place.open("f");
-    let wish = Wish { file: file.version, start: 0, end: 5000 };
     let turn = {
         let mut state = place.desk.lock();
         assert_eq!(state.queues.scheduler.arrive(Duration::ZERO, wish, true), Arrival::Turn);
@@ -156,16 +165,11 @@ fn a_turn_of_before_gives_its_bytes_and_is_not_given_back() {
 #[test]
 fn a_reader_that_panics_refuses_those_who_wait_and_reads_on() {
     // One reader: without it there would be no reads.
-    let place = Place::new(|options| (options.order, options.disk_reads) = (Order::Truth, 1));
-    std::fs::write(place.folder.path().join("f"), [7; 5000]).unwrap();
-    let file = place.open("f");
+    let (place, file, wish) = Place::with_file(Order::Truth, 1);
     for _ in 0..3 {
         let mut state = place.desk.lock();
         // No request can ask for this, and a reader that reads it panics.
-        let wish = Wish { file: file.version, start: 9, end: 5 };
-        let Arrival::Wait(ticket) = state.queues.scheduler.arrive(Duration::ZERO, wish, false) else {
-            panic!("a turn")
-        };
+        let ticket = wait(&mut state, Duration::ZERO, Wish { start: 9, end: 5, ..wish }, false);
         let mut waiting = place.desk.enqueue(&mut state, ticket, &file, FIRST);
         place.desk.finish(Vec::new(), state);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -188,17 +192,21 @@ fn a_file_that_was_cut_before_it_was_read_has_changed() {
     }
 }
 
+fn opened(file: std::fs::File) -> Arc<Opened> {
+    let attributes = pantler_origin::Attributes::of(std::os::fd::AsFd::as_fd(&file)).unwrap();
+    let look = pantler_origin::Look { version: attributes.version(), settled: true };
+    let validators =
+        crate::conditions::Validators { etag: String::new(), modified: Some(std::time::UNIX_EPOCH) };
+    Arc::new(Opened::new(file.into(), (look, attributes.links), validators, Below::PageCache))
+}
+
 /// A file in memory: its file system cannot say what of it is there.
 fn blind_file(bytes: &[u8]) -> Arc<Opened> {
     use std::io::Write;
     let descriptor = rustix::fs::memfd_create("blind", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
     let mut file = std::fs::File::from(descriptor);
     file.write_all(bytes).unwrap();
-    let attributes = pantler_origin::Attributes::of(std::os::fd::AsFd::as_fd(&file)).unwrap();
-    let look = pantler_origin::Look { version: attributes.version(), settled: true };
-    let validators =
-        crate::conditions::Validators { etag: String::new(), modified: Some(std::time::UNIX_EPOCH) };
-    Arc::new(Opened::new(file.into(), (look, attributes.links), validators, Below::PageCache))
+    opened(file)
 }
 
 #[test]
@@ -223,11 +231,7 @@ fn file_on_disk(bytes: &[u8]) -> (tempfile::TempDir, Arc<Opened>) {
     std::fs::write(folder.path().join("f"), bytes).unwrap();
     let file = std::fs::File::open(folder.path().join("f")).unwrap();
     file.sync_all().unwrap();
-    let attributes = pantler_origin::Attributes::of(std::os::fd::AsFd::as_fd(&file)).unwrap();
-    let look = pantler_origin::Look { version: attributes.version(), settled: true };
-    let validators =
-        crate::conditions::Validators { etag: String::new(), modified: Some(std::time::UNIX_EPOCH) };
-    (folder, Arc::new(Opened::new(file.into(), (look, attributes.links), validators, Below::PageCache)))
+    (folder, opened(file))
 }
 
 /// Takes a file out of the page cache.
@@ -255,9 +259,7 @@ fn requests_for_what_is_being_read_share_its_bytes() {
     let wish = Wish { file: file.version, start: 0, end: 5000 };
     let (mut first, id) = {
         let mut state = place.desk.lock();
-        let Arrival::Wait(ticket) = state.queues.scheduler.arrive(Duration::ZERO, wish, false) else {
-            panic!("a turn")
-        };
+        let ticket = wait(&mut state, Duration::ZERO, wish, false);
         let first = place.desk.enqueue(&mut state, ticket, &file, FIRST);
         let Some(Work::Read { id, .. }) = state.queues.scheduler.next() else { panic!("no read") };
         (first, id)
@@ -295,10 +297,7 @@ fn a_part_of_a_file_is_not_taken_for_all_of_it() {
 
 #[test]
 fn a_panic_while_turns_are_given_out_holds_nobody_up() {
-    let place = Place::new(|options| (options.order, options.disk_reads) = (Order::Fifo, 2));
-    std::fs::write(place.folder.path().join("f"), [7; 5000]).unwrap();
-    let file = place.open("f");
-    let wish = Wish { file: file.version, start: 0, end: 5000 };
+    let (place, file, wish) = Place::with_file(Order::Fifo, 2);
     let (ended, end) = std::sync::mpsc::channel();
     let desk = place.desk.clone();
     std::thread::spawn(move || {
@@ -308,9 +307,7 @@ fn a_panic_while_turns_are_given_out_holds_nobody_up() {
                 assert_eq!(state.queues.scheduler.arrive(Duration::ZERO, wish, true), Arrival::Turn);
             }
             for is_known in [true, false] {
-                let Arrival::Wait(ticket) = state.queues.scheduler.arrive(Duration::ZERO, wish, true) else {
-                    panic!("a third turn")
-                };
+                let ticket = wait(&mut state, Duration::ZERO, wish, true);
                 if is_known {
                     std::mem::forget(desk.enqueue(&mut state, ticket, &file, FIRST));
                 }

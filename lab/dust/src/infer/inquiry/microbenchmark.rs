@@ -19,7 +19,6 @@ use super::{GROWTH_NAME, Observed, RETURN_NAME, missed};
 const START_BLOCKS: u32 = 24;
 /// Blocks grow by this factor.
 const GROWTH: f64 = 1.6;
-/// Probes after each growth.
 const GROWTH_PROBES: u32 = 30;
 /// Blocks after which a target is given up if its hits take as long as its misses.
 const BLIND_BLOCKS: u32 = 3000;

@@ -119,12 +119,8 @@ pub fn history(capacity: u32, bits: UseBits, random: &mut Random) -> (Script, u3
     if bits == UseBits::HalfSet {
         leave_half_set(&mut script, &mut regions, first, capacity, random);
     }
-    for _ in 0..3 {
-        script.scan(hot.clone());
-    }
-    for _ in 0..5 {
-        script.scan(cold.clone());
-    }
+    (0..3).for_each(|_| script.scan(hot.clone()));
+    (0..5).for_each(|_| script.scan(cold.clone()));
     // One touch more for hot: policies with history prefer it. Then both in order, so that cold is
     // the more recent.
     script.scan(hot.clone());

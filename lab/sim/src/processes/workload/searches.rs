@@ -1,5 +1,7 @@
 //! Programs that read the same files again and again: cscope, dinero, glimpse.
 
+use std::ops::RangeInclusive;
+
 use pantler_steward::lists::Chunk;
 use pantler_steward::{FileId, PolicyName};
 use pantler_trace::generate::Draws;
@@ -8,29 +10,14 @@ use super::super::program::Program;
 use super::super::scene::Scene;
 use crate::hint::Hint;
 
-/// Reads one file several times, with MRU and a list for each time.
-fn again_and_again(scene: &mut Scene, name: &str, blocks: u64, times: u32, compute_ns: u64) {
-    let folder = scene.new_folder();
-    let file = scene.layout.file(folder, blocks);
-    let mut program = Program::new(name);
-    program.hint(Hint::Policy { priority: 0, policy: PolicyName::Mru });
-    for _ in 0..times {
-        program.hint(Hint::List(Chunk::whole(file, blocks).into_iter().collect()));
-        program.read_file(file, blocks, compute_ns);
-    }
-    scene.programs.push(program);
-}
-
-pub(super) fn cs1(scene: &mut Scene, _: u64) {
-    again_and_again(scene, "cs1", 1141, 8, 2_600_000);
-}
-
-pub(super) fn din(scene: &mut Scene, _: u64) {
-    again_and_again(scene, "din", 988, 9, 10_700_000);
-}
-
-/// Files of one folder with `blocks` blocks together, `least` to `most` each.
-fn files(scene: &mut Scene, blocks: u64, least: u64, most: u64, random: &mut Draws) -> Vec<(FileId, u64)> {
+/// Files of one folder with `blocks` blocks together, `each` of a size in this range.
+fn files(
+    scene: &mut Scene,
+    blocks: u64,
+    each: RangeInclusive<u64>,
+    random: &mut Draws,
+) -> Vec<(FileId, u64)> {
+    let (least, most) = each.into_inner();
     let folder = scene.new_folder();
     let (mut left, mut files) = (blocks, Vec::new());
     while left > 0 {
@@ -41,28 +28,39 @@ fn files(scene: &mut Scene, blocks: u64, least: u64, most: u64, random: &mut Dra
     files
 }
 
-fn list(files: &[(FileId, u64)]) -> Hint {
-    Hint::List(files.iter().filter_map(|&(file, blocks)| Chunk::whole(file, blocks)).collect())
+/// Reads files in order, with a list of them.
+fn read(program: &mut Program, files: &[(FileId, u64)], compute_ns: u64) {
+    let chunks = files.iter().filter_map(|&(file, blocks)| Chunk::whole(file, blocks));
+    program.hint(Hint::List(chunks.collect()));
+    files.iter().for_each(|&(file, blocks)| program.read_file(file, blocks, compute_ns));
 }
 
-/// Reads all source files in order, once for each text.
-fn text_search(scene: &mut Scene, name: &str, blocks: u64, compute_ns: u64, seed: u64) {
-    let sources = files(scene, blocks, 1, 4, &mut Draws::new(seed));
+/// Reads the same files several times, with MRU and a list for each time.
+fn again_and_again(scene: &mut Scene, name: &str, files: &[(FileId, u64)], times: u32, compute_ns: u64) {
     let mut program = Program::new(name);
     program.hint(Hint::Policy { priority: 0, policy: PolicyName::Mru });
-    for _ in 0..4 {
-        program.hint(list(&sources));
-        sources.iter().for_each(|&(file, blocks)| program.read_file(file, blocks, compute_ns));
-    }
+    (0..times).for_each(|_| read(&mut program, files, compute_ns));
     scene.programs.push(program);
 }
 
+pub(super) fn cs1(scene: &mut Scene, seed: u64) {
+    let database = files(scene, 1141, 1141..=1141, &mut Draws::new(seed));
+    again_and_again(scene, "cs1", &database, 8, 2_600_000);
+}
+
 pub(super) fn cs2(scene: &mut Scene, seed: u64) {
-    text_search(scene, "cs2", 2946, 6_000_000, seed);
+    let sources = files(scene, 2946, 1..=4, &mut Draws::new(seed));
+    again_and_again(scene, "cs2", &sources, 4, 6_000_000);
 }
 
 pub(super) fn cs3(scene: &mut Scene, seed: u64) {
-    text_search(scene, "cs3", 1728, 4_300_000, seed);
+    let sources = files(scene, 1728, 1..=4, &mut Draws::new(seed));
+    again_and_again(scene, "cs3", &sources, 4, 4_300_000);
+}
+
+pub(super) fn din(scene: &mut Scene, seed: u64) {
+    let trace = files(scene, 988, 988..=988, &mut Draws::new(seed));
+    again_and_again(scene, "din", &trace, 9, 10_700_000);
 }
 
 /// Partitions of the articles that glimpse reads as a whole.
@@ -71,8 +69,8 @@ const PARTITIONS: usize = 100;
 pub(super) fn gli(scene: &mut Scene, seed: u64) {
     const COMPUTE_NS: u64 = 2_000_000;
     let mut random = Draws::new(seed);
-    let index = files(scene, 256, 64, 64, &mut random);
-    let articles = files(scene, 5120, 1, 2, &mut random);
+    let index = files(scene, 256, 64..=64, &mut random);
+    let articles = files(scene, 5120, 1..=2, &mut random);
     let mut program = Program::new("gli");
     for &(file, _) in &index {
         program.hint(Hint::Priority { file, priority: 1 });
@@ -86,10 +84,8 @@ pub(super) fn gli(scene: &mut Scene, seed: u64) {
         let size = articles.len().div_ceil(PARTITIONS);
         let partitions = articles.chunks(size).zip(&wanted).filter(|(_, wanted)| **wanted);
         let reads: Vec<(FileId, u64)> = partitions.flat_map(|(articles, _)| articles).copied().collect();
-        program.hint(list(&index));
-        index.iter().for_each(|&(file, blocks)| program.read_file(file, blocks, COMPUTE_NS));
-        program.hint(list(&reads));
-        reads.iter().for_each(|&(file, blocks)| program.read_file(file, blocks, COMPUTE_NS));
+        read(&mut program, &index, COMPUTE_NS);
+        read(&mut program, &reads, COMPUTE_NS);
     }
     scene.programs.push(program);
 }
