@@ -8,7 +8,7 @@ use pantler_steward::lists::Prefetched;
 use pantler_steward::{Access, Action, Block, FRAMES_MAX, FileId, Lookahead, Options, OwnerId, Steward};
 use pantler_trace::Prepared;
 
-use crate::allocation::SharedError;
+use crate::allocation::RunError;
 use crate::demand::{BATCH, Demand, drive};
 use crate::outcome::Outcome;
 use crate::watch::Watch;
@@ -36,7 +36,7 @@ pub struct LookedAhead {
 ///
 /// # Errors
 ///
-/// [`SharedError::Options`] of a policy that must know the future, [`SharedError::Stopped`] when
+/// [`RunError::Options`] of a policy that must know the future, [`RunError::Stopped`] when
 /// `watch` was told so.
 pub fn simulate_ahead(
     trace: &Prepared,
@@ -46,7 +46,7 @@ pub fn simulate_ahead(
     warm_up: u64,
     watch: &Watch,
     seen: impl FnMut(u32),
-) -> Result<(Outcome, LookedAhead), SharedError> {
+) -> Result<(Outcome, LookedAhead), RunError> {
     let Ahead { lookahead, window } = ahead;
     // No more blocks can come in than are referenced and looked ahead, and policies that count by
     // frames would cost memory without bound.

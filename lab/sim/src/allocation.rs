@@ -107,7 +107,7 @@ pub struct Shared {
 /// Why there is no result.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum SharedError {
+pub enum RunError {
     /// A wish passes a bound.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -124,14 +124,14 @@ pub enum SharedError {
 ///
 /// # Errors
 ///
-/// [`SharedError`].
+/// [`RunError`].
 pub fn share(
     trace: &Prepared,
     sharing: &Sharing,
     frames: u32,
     warm_up: u64,
     watch: &Watch,
-) -> Result<Shared, SharedError> {
+) -> Result<Shared, RunError> {
     let mut steward = Steward::new(sharing.options(frames))?;
     // Wrong options and wishes are refused even where neither changes anything.
     let unknown = sharing.control.apply(trace, &mut steward)?;

@@ -41,7 +41,7 @@ pub mod tiers;
 mod watch;
 
 pub use ahead::{Ahead, LookedAhead, simulate_ahead};
-pub use allocation::{Shared, SharedError, Sharing, share};
+pub use allocation::{RunError, Shared, Sharing, share};
 pub use control::{CONTROL_BYTES_MAX, Control, ControlError};
 pub use engine::simulate;
 pub use job::{Job, WINDOW_MAX, WarmUp, What};
@@ -50,5 +50,5 @@ pub use pantler_trace::nearest;
 pub use record::{About, AheadRecord, Json, LookedRecord, OwnerRecord, Record};
 pub use report::table;
 pub use size::{Footprint, SizeError, Sizes};
-pub use sweep::{Loaded, RunError, load};
+pub use sweep::{Loaded, load};
 pub use watch::{Stopped, Watch};

@@ -20,7 +20,7 @@ use pantler_policy::Spec;
 use pantler_trace::{Options, Prepared, TraceError, prepare};
 
 use crate::ahead::{Ahead, simulate_ahead};
-use crate::allocation::{SharedError, Sharing, share};
+use crate::allocation::{RunError, Sharing, share};
 use crate::engine::simulate;
 use crate::job::{Job, What};
 use crate::offline::next_uses;
@@ -46,9 +46,6 @@ pub fn load(name: &str, options: &Options) -> Result<(Loaded, Option<String>), T
     let (trace, report) = prepare(Path::new(name), options)?;
     Ok((Loaded::new(name, trace), report.note))
 }
-
-/// Why a job has no result.
-pub type RunError = SharedError;
 
 impl Loaded {
     /// A prepared trace, with the name that its results carry.
