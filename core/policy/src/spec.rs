@@ -159,12 +159,6 @@ impl FromStr for PolicyName {
     }
 }
 
-impl From<PolicyName> for Spec {
-    fn from(name: PolicyName) -> Spec {
-        name.spec()
-    }
-}
-
 /// Why a text names no policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use pantler_policy::{Demand, Handle, Online, PolicyName, Spec, Visitor};
+use pantler_policy::{Demand, Handle, Online, PolicyName, Visitor};
 use pantler_steward::{Access, Action, Allocation, Block, FileId, Options, OwnerId, Steward};
 use pantler_trace::generate::Draws;
 
@@ -53,7 +53,7 @@ fn alone_each_policy_is_the_one_of_the_simulator() {
     let trace = trace(6_000);
     for name in PolicyName::ALL {
         for frames in [1, 2, 7, 50] {
-            let spec: Spec = name.into();
+            let spec = name.spec();
             let bare = spec.with(frames, Bare { trace: &trace, frames });
             let options = Options { common_policy: spec, ..Options::new(frames) };
             let mut steward = Steward::new(options).expect("online");
@@ -91,7 +91,7 @@ fn policies_that_remember_little_stay_exact_when_handles_run_out() {
     let trace: Vec<u64> = (0..40_000).map(|_| random.below(120) * random.below(120)).collect();
     let mut other = Vec::new();
     for name in PolicyName::ALL.into_iter().filter(|&name| !depends_on_names(name)) {
-        let spec: Spec = name.into();
+        let spec = name.spec();
         let bare = spec.with(FRAMES, Bare { trace: &trace, frames: FRAMES });
         let options = Options { common_policy: spec, ..Options::new(FRAMES) };
         let mut steward = Steward::new(options).expect("online");
@@ -117,7 +117,7 @@ fn under_random_operations_every_policy_stays_in_order() {
     for name in PolicyName::ALL {
         let mut random = Draws::new(seed());
         let options = Options {
-            common_policy: name.into(),
+            common_policy: name.spec(),
             allocation: Allocation::ALL[random.below(5) as usize],
             waiting: 2,
             ..Options::new(12)

@@ -76,7 +76,7 @@ impl Sharing {
     pub(crate) fn options(&self, frames: u32) -> Options {
         Options {
             allocation: self.allocation,
-            common_policy: self.common_policy.into(),
+            common_policy: self.common_policy.spec(),
             placeholders: self.placeholders,
             revocation: self.revocation,
             names: self.names(),

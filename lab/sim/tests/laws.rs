@@ -303,7 +303,7 @@ proptest! {
         let options = Options {
             allocation,
             revocation,
-            common_policy: common_policy.into(),
+            common_policy: common_policy.spec(),
             ..Options::new(frames)
         };
         let mut steward = Steward::new(options).unwrap();

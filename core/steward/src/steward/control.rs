@@ -4,7 +4,7 @@
 
 use alloc::vec::Vec;
 
-use pantler_policy::{Handle, Links, PolicyName, Spec};
+use pantler_policy::{Handle, Links, PolicyName};
 
 use super::Steward;
 use crate::entry::{Brought, Entries, Entry, Room};
@@ -82,9 +82,8 @@ impl Steward {
     /// [`HintError`] past a bound.
     pub fn set_policy(&mut self, owner: OwnerId, priority: i32, policy: PolicyName) -> Result<(), HintError> {
         let limits = self.options.limits;
-        let policy: Spec = policy.into();
         self.wish(owner, |manager, links, entries| {
-            manager.set_policy(links, entries, priority, policy, &limits)
+            manager.set_policy(links, entries, priority, policy.spec(), &limits)
         })?;
         Ok(())
     }

@@ -31,7 +31,7 @@ fn units(pattern: &Pattern, unit: u64) -> impl Iterator<Item = Block> {
 }
 
 fn missed(pattern: &Pattern, unit: u64, frames: u32, policy: PolicyName) -> u64 {
-    let options = Options { common_policy: policy.into(), ..Options::new(frames) };
+    let options = Options { common_policy: policy.spec(), ..Options::new(frames) };
     let mut steward = Steward::new(options).expect("at least one frame");
     let missed = |block: &Block| {
         let access = steward.observed(OwnerId(1), *block);

@@ -16,7 +16,7 @@ use crate::rooms::Rooms;
 #[test]
 fn owners_without_wishes_are_as_one() {
     check(400, &(options(), traces(), any::<u64>()), |(options, trace, owners)| {
-        let mut rooms = Rooms::new(*options, PolicyName::Lru);
+        let mut rooms = Rooms::new(*options, PolicyName::Lru.spec());
         let mut twin = Twin::new(*options, PolicyName::Lru);
         for (time, &(file, index)) in (0..).zip(trace) {
             let block = Block::new(FileId(file), index);

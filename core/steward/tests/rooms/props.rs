@@ -19,7 +19,7 @@ struct Pair {
 
 impl Pair {
     fn new(options: RoomOptions, name: PolicyName) -> Self {
-        Pair { fast: Rooms::new(options, name), slow: Twin::new(options, name) }
+        Pair { fast: Rooms::new(options, name.spec()), slow: Twin::new(options, name) }
     }
 
     fn reference(&mut self, block: Block) {

@@ -25,9 +25,8 @@ pub struct Rooms {
 }
 
 impl Rooms {
-    pub fn new(options: RoomOptions, common_policy: impl Into<Spec>) -> Self {
+    pub fn new(options: RoomOptions, common_policy: Spec) -> Self {
         let RoomOptions { frames, lookahead, window } = options;
-        let common_policy = common_policy.into();
         let options = Options { lookahead, window, common_policy, ..Options::new(frames) };
         Self { steward: Steward::new(options).expect("options are in range") }
     }

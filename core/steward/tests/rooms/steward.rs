@@ -14,7 +14,7 @@ use crate::rooms::{RoomOptions, Rooms};
 const OWNER: OwnerId = OwnerId(1);
 
 fn rooms(options: RoomOptions) -> Rooms {
-    Rooms::new(options, PolicyName::Lru)
+    Rooms::new(options, PolicyName::Lru.spec())
 }
 
 /// References a block. Returns what was looked ahead.

@@ -30,7 +30,7 @@ fn zipf(a: f64, b: f64, shuffled: bool) -> Vec<u64> {
 
 /// Hits in percent, and what lookahead did.
 fn run(trace: &[u64], frames: u32, lookahead: Lookahead) -> (f64, Prefetched) {
-    let mut rooms = Rooms::new(RoomOptions::new(frames, lookahead), PolicyName::Lru);
+    let mut rooms = Rooms::new(RoomOptions::new(frames, lookahead), PolicyName::Lru.spec());
     let hits = trace.iter().filter(|&&index| rooms.reference(Block::new(FileId(0), index))).count();
     (100.0 * hits as f64 / trace.len() as f64, rooms.looked())
 }
@@ -59,7 +59,7 @@ fn self_adjusting_rooms_lose_to_lru_without_sequentiality() {
 fn a_scan_hits_always_but_for_its_first_block() {
     for lookahead in [Lookahead::Obl, Lookahead::W2r, Lookahead::SaW2r] {
         for frames in [2, 100] {
-            let mut rooms = Rooms::new(RoomOptions::new(frames, lookahead), PolicyName::Lru);
+            let mut rooms = Rooms::new(RoomOptions::new(frames, lookahead), PolicyName::Lru.spec());
             let met = |index| rooms.reference(Block::new(FileId(0), index));
             let misses = (0..10_000).map(met).filter(|is_hit| !is_hit).count();
             assert_eq!(misses, 1, "{lookahead} with {frames} frames");
@@ -107,7 +107,7 @@ fn self_adjusting_rooms_find_streams_that_are_more_than_a_tenth_of_the_frames() 
 #[test]
 fn a_loop_leaves_the_waiting_room_as_it_is() {
     for lookahead in [Lookahead::W2r, Lookahead::SaW2r] {
-        let mut rooms = Rooms::new(RoomOptions::new(1000, lookahead), PolicyName::Mru);
+        let mut rooms = Rooms::new(RoomOptions::new(1000, lookahead), PolicyName::Mru.spec());
         for time in 0..60_000 {
             rooms.reference(Block::new(FileId(0), time % 3000));
         }
