@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 /// What is mounted somewhere.
@@ -18,8 +18,8 @@ pub struct MountedAt {
     pub place: PathBuf,
     /// Type of the file system: `ext4`, `overlay`.
     pub kind: String,
-    /// The directory that takes the writes of an overlay.
-    pub upper: Option<PathBuf>,
+    /// Options of the file system, separated by commas.
+    options: OsString,
 }
 
 /// The mounts that this process sees, each after what it may cover.
@@ -57,6 +57,20 @@ impl MountedAt {
         self.kind.starts_with("fuse")
     }
 
+    /// Whether the file system has this option.
+    pub fn has_option(&self, name: &str) -> bool {
+        self.options().any(|option| option == name.as_bytes())
+    }
+
+    /// The directory that takes the writes of an overlay.
+    pub fn upper(&self) -> Option<PathBuf> {
+        self.options().find_map(|option| option.strip_prefix(b"upperdir=")).map(unescape)
+    }
+
+    fn options(&self) -> impl Iterator<Item = &[u8]> {
+        self.options.as_bytes().split(|&byte| byte == b',')
+    }
+
     fn parse(line: &[u8]) -> Option<MountedAt> {
         let text = |word| std::str::from_utf8(word).ok();
         let mut words = line.split(|&byte| byte == b' ');
@@ -67,9 +81,8 @@ impl MountedAt {
         // Optional fields end with a dash; type, source and options of the file system follow.
         let mut of_device = words.skip_while(|&word| word != b"-").skip(1);
         let kind = of_device.next().and_then(text).unwrap_or_default().to_owned();
-        let options = of_device.nth(1).unwrap_or_default();
-        let upper = options.split(|&byte| byte == b',').find_map(|word| word.strip_prefix(b"upperdir="));
-        Some(MountedAt { id, dev, root, place, kind, upper: upper.map(unescape) })
+        let options = OsString::from_vec(of_device.nth(1).unwrap_or_default().to_vec());
+        Some(MountedAt { id, dev, root, place, kind, options })
     }
 }
 
@@ -90,7 +103,6 @@ fn unescape(text: &[u8]) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::ffi::OsStrExt;
 
     #[test]
     fn bytes_come_back_as_they_were() {
@@ -112,7 +124,7 @@ mod tests {
         let mount = MountedAt::parse(line).expect("a mount");
         assert_eq!((mount.id, mount.dev, &mount.place), (36, 254 << 20 | 3, &PathBuf::from("/mnt/a b")));
         assert!(!mount.is_served());
-        assert_eq!((mount.kind.as_str(), &mount.upper), ("ext4", &None));
+        assert_eq!((mount.kind.as_str(), mount.upper()), ("ext4", None));
         let fuse = b"76 27 0:49 / /m rw,nosuid - fuse.pantler /data rw";
         assert!(MountedAt::parse(fuse).expect("a mount").is_served());
         assert!(MountedAt::parse(b"36 35 x / /").is_none() && MountedAt::parse(b"").is_none());
@@ -126,6 +138,6 @@ mod tests {
         let line = br"44 27 0:39 / /m rw,relatime - overlay none rw,lowerdir=/l,upperdir=/a\040b,workdir=/w";
         let mount = MountedAt::parse(line).expect("a mount");
         assert!(mount.is_overlay());
-        assert_eq!(mount.upper, Some(PathBuf::from("/a b")));
+        assert_eq!(mount.upper(), Some(PathBuf::from("/a b")));
     }
 }

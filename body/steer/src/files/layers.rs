@@ -91,7 +91,7 @@ fn copied_up(link: &Path, mount: &MountedAt) -> Option<OwnedFd> {
     let path = std::fs::read_link(link).ok()?;
     let name = path.strip_prefix(&mount.place).ok()?;
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let upper = rustix::fs::open(mount.upper.as_ref()?, flags | OFlags::DIRECTORY, Mode::empty()).ok()?;
+    let upper = rustix::fs::open(mount.upper()?, flags | OFlags::DIRECTORY, Mode::empty()).ok()?;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     rustix::fs::openat2(upper, name, flags | OFlags::NOFOLLOW, Mode::empty(), resolve).ok()
 }

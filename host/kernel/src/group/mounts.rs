@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::KernelError;
+use crate::mount_table::{MountedAt, mounts, parse};
 use crate::process::own_group;
 
 /// The hierarchy with the memory controller.
@@ -50,16 +51,16 @@ impl Places {
             let path = root.join(file);
             fs::read_to_string(&path).map_err(|error| KernelError::file("read", path, error))
         };
-        let mounts = load("proc/self/mountinfo")?;
+        let mounts = parse(load("proc/self/mountinfo")?.as_bytes());
         let own = load("proc/self/cgroup")?;
         let v1 = |controller: &str| {
-            let mount = mounts.lines().filter_map(Mount::parse).find(|mount| mount.is_v1_with(controller))?;
-            Some(mount.folder_of(root, own_group(&own, controller)?))
+            let mount = mounts.iter().find(|mount| is_v1_with(mount, controller))?;
+            Some(folder_of(mount, root, own_group(&own, controller)?.as_ref()))
         };
         let v2 = || {
-            let mount = mounts.lines().filter_map(Mount::parse).find(|mount| mount.kind == "cgroup2")?;
-            let top = mount.folder_of(root, mount.root);
-            let own = mount.folder_of(root, own_group(&own, "")?);
+            let mount = mounts.iter().find(|mount| mount.kind == "cgroup2")?;
+            let top = folder_of(mount, root, &mount.root);
+            let own = folder_of(mount, root, own_group(&own, "")?.as_ref());
             has_controller(&top, "memory").then_some(Memory::V2 { root: top, own })
         };
         let memory = v1("memory").map(|own| Memory::V1 { own }).or_else(v2);
@@ -76,39 +77,20 @@ pub fn has_controller(group: &Path, name: &str) -> bool {
 /// Whether a group of that name, as [`cgroup_of`](crate::process::cgroup_of) gives it, has a folder
 /// in a hierarchy with memory, of either version.
 pub fn has_folder(group: &str) -> bool {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let with_memory = |mount: &Mount<'_>| mount.kind == "cgroup2" || mount.is_v1_with("memory");
-    let mut hierarchies = mounts.lines().filter_map(Mount::parse).filter(with_memory);
-    hierarchies.any(|mount| {
-        let is_below = mount.root == "/" || group.starts_with(mount.root);
-        is_below && mount.folder_of(Path::new("/"), group).is_dir()
+    let group = Path::new(group);
+    mounts().unwrap_or_default().iter().any(|mount| {
+        let has_memory = mount.kind == "cgroup2" || is_v1_with(mount, "memory");
+        let is_below = group.starts_with(&mount.root);
+        has_memory && is_below && folder_of(mount, Path::new("/"), group).is_dir()
     })
 }
 
-/// One line of `mountinfo`, as far as it matters.
-struct Mount<'a> {
-    /// What part of the hierarchy is mounted.
-    root: &'a str,
-    place: &'a str,
-    kind: &'a str,
-    options: &'a str,
+fn is_v1_with(mount: &MountedAt, controller: &str) -> bool {
+    mount.kind == "cgroup" && mount.has_option(controller)
 }
 
-impl<'a> Mount<'a> {
-    fn parse(line: &'a str) -> Option<Mount<'a>> {
-        let (head, tail) = line.split_once(" - ")?;
-        let mut head = head.split(' ').skip(3);
-        let mut tail = tail.split(' ');
-        Some(Mount { root: head.next()?, place: head.next()?, kind: tail.next()?, options: tail.nth(1)? })
-    }
-
-    fn is_v1_with(&self, controller: &str) -> bool {
-        self.kind == "cgroup" && self.options.split(',').any(|option| option == controller)
-    }
-
-    /// The folder of a group; inside a container only a part of the hierarchy is mounted.
-    fn folder_of(&self, root: &Path, group: &str) -> PathBuf {
-        let below = if self.root == "/" { group } else { group.strip_prefix(self.root).unwrap_or("") };
-        root.join(self.place.trim_start_matches('/')).join(below.trim_start_matches('/'))
-    }
+/// The folder of a group; inside a container only a part of the hierarchy is mounted.
+fn folder_of(mount: &MountedAt, root: &Path, group: &Path) -> PathBuf {
+    let place = mount.place.strip_prefix("/").unwrap_or(&mount.place);
+    root.join(place).join(group.strip_prefix(&mount.root).unwrap_or(Path::new("")))
 }
