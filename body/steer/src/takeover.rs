@@ -7,7 +7,6 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 
 use pantler_kernel::process::{descriptor_of, process_of};
@@ -17,17 +16,11 @@ use crate::files::Descriptor;
 /// Open files remembered for restoring; of more than these the first taken stay as they are.
 pub const TAKEN_OVER_MAX: usize = 1024;
 
-#[derive(Debug, Clone, Copy)]
-struct Taken {
-    pid: u32,
-    number: i32,
-    ino: u64,
-}
-
 /// The open files with readahead that is ours.
 #[derive(Debug, Default)]
 pub struct TakenOver {
-    taken: Vec<Taken>,
+    /// By process.
+    taken: Vec<(u32, Descriptor)>,
     oldest: usize,
 }
 
@@ -39,13 +32,11 @@ impl TakenOver {
     /// The process is gone, the descriptor is another file by now, or we may not.
     pub fn take(&mut self, tid: u32, descriptor: Descriptor) -> io::Result<()> {
         let pid = process_of(tid).ok_or(io::ErrorKind::NotFound)?;
-        let Descriptor { number, ino } = descriptor;
-        advise(pid, number, ino, rustix::fs::Advice::Random)?;
-        let taken = Taken { pid, number, ino };
+        advise(pid, descriptor, rustix::fs::Advice::Random)?;
         if self.taken.len() < TAKEN_OVER_MAX {
-            self.taken.push(taken);
+            self.taken.push((pid, descriptor));
         } else {
-            self.taken[self.oldest] = taken;
+            self.taken[self.oldest] = (pid, descriptor);
             self.oldest = (self.oldest + 1) % TAKEN_OVER_MAX;
         }
         Ok(())
@@ -53,10 +44,10 @@ impl TakenOver {
 
     /// Gives readahead back to the kernel wherever one of these processes has the file open still.
     pub fn restore(&mut self, processes: impl Fn(u32) -> bool) {
-        self.taken.retain(|taken| {
-            let ends = processes(taken.pid);
+        self.taken.retain(|&(pid, descriptor)| {
+            let ends = processes(pid);
             if ends {
-                let _ = advise(taken.pid, taken.number, taken.ino, rustix::fs::Advice::Normal);
+                let _ = advise(pid, descriptor, rustix::fs::Advice::Normal);
             }
             !ends
         });
@@ -64,12 +55,11 @@ impl TakenOver {
     }
 }
 
-fn advise(pid: u32, number: i32, ino: u64, advice: rustix::fs::Advice) -> io::Result<()> {
-    let descriptor = fs::File::from(descriptor_of(pid, number)?);
+fn advise(pid: u32, descriptor: Descriptor, advice: rustix::fs::Advice) -> io::Result<()> {
+    let file = fs::File::from(descriptor_of(pid, descriptor.number)?);
     // The number may be another file by now.
-    if descriptor.metadata()?.ino() != ino {
+    if file.metadata()?.ino() != descriptor.ino {
         return Err(io::ErrorKind::NotFound.into());
     }
-    rustix::fs::fadvise(descriptor.as_fd(), 0, None, advice)?;
-    Ok(())
+    Ok(rustix::fs::fadvise(&file, 0, None, advice)?)
 }
