@@ -132,7 +132,7 @@ impl Lane {
                 Err(error) => return Err(SteerError::call("read trace_pipe_raw", io::Error::from(error))),
                 Ok(bytes) => {
                     let Some(mut records) = Page::new(&page[..bytes]) else { continue };
-                    *lost += records.lost().unwrap_or(0);
+                    *lost += records.lost();
                     let source = self.source;
                     self.queue.extend(
                         records.by_ref().filter_map(|(time, record)| layouts.decode(time, source, record)),

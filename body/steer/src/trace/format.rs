@@ -10,7 +10,7 @@
 
 use pantler_kernel::pages::BLOCK_BYTES;
 
-use super::page::{u32_at, u64_at};
+use super::page::array_at;
 use super::{Event, Kind, Told};
 use crate::error::SteerError;
 
@@ -24,11 +24,9 @@ struct Field {
 impl Field {
     fn read(self, record: &[u8]) -> Option<u64> {
         match self.size {
-            8 => u64_at(record, self.offset),
-            4 => u32_at(record, self.offset).map(u64::from),
-            2 => Some(u64::from(u16::from_ne_bytes(
-                record.get(self.offset..self.offset + 2)?.try_into().ok()?,
-            ))),
+            8 => array_at(record, self.offset).map(u64::from_ne_bytes),
+            4 => array_at(record, self.offset).map(|bytes| u32::from_ne_bytes(bytes).into()),
+            2 => array_at(record, self.offset).map(|bytes| u16::from_ne_bytes(bytes).into()),
             _ => record.get(self.offset).map(|&byte| u64::from(byte)),
         }
     }
@@ -180,7 +178,7 @@ impl Layouts {
 
     /// Reads one record of any known tracepoint; others (and broken ones) are `None`.
     pub fn decode(&self, time_ns: u64, source: u8, record: &[u8]) -> Option<Told> {
-        let id = u16::from_ne_bytes(record.get(..2)?.try_into().ok()?);
+        let id = u16::from_ne_bytes(array_at(record, 0)?);
         match self.pages.iter().find(|layout| layout.id == id) {
             Some(layout) => layout.decode(time_ns, source, record).map(Told::Pages),
             None => self.threads?.decode(id, time_ns, record),
@@ -223,15 +221,8 @@ fn field_named(text: &str, name: &str) -> Option<Field> {
         if declared.split('[').next()? != name {
             return None;
         }
-        let (mut offset, mut size) = (None, None);
-        for part in parts {
-            if let Some(number) = part.strip_prefix("offset:") {
-                offset = number.trim().parse().ok();
-            } else if let Some(number) = part.strip_prefix("size:") {
-                size = number.trim().parse().ok();
-            }
-        }
-        Some(Field { offset: offset?, size: size? })
+        let number = |key| parts.clone().find_map(|part| part.strip_prefix(key))?.trim().parse().ok();
+        Some(Field { offset: number("offset:")?, size: number("size:")? })
     })
 }
 

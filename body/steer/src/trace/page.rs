@@ -48,28 +48,24 @@ const STAMP_MASK: u64 = (1 << 59) - 1;
 pub struct Page<'a> {
     entries: &'a [u8],
     time_ns: u64,
-    lost: Option<u64>,
+    lost: u64,
 }
 
 impl<'a> Page<'a> {
     /// Reads the header; `None` when the bytes are too short for what it claims.
     pub fn new(bytes: &'a [u8]) -> Option<Page<'a>> {
-        let time_ns = u64_at(bytes, 0)?;
-        let commit = u64_at(bytes, 8)?;
+        let time_ns = u64::from_ne_bytes(array_at(bytes, 0)?);
+        let commit = u64::from_ne_bytes(array_at(bytes, 8)?);
         let used = usize::try_from(commit & COMMIT_MASK).ok()?;
         let end = HEADER_BYTES.checked_add(used)?;
         let entries = bytes.get(HEADER_BYTES..end)?;
-        let mut lost = None;
-        if commit & MISSED_EVENTS != 0 {
-            let stored = if commit & MISSED_STORED != 0 { u64_at(bytes, end) } else { None };
-            lost = stored.filter(|&count| count != 0).or(Some(1));
-        }
+        let stored = array_at(bytes, end).filter(|_| commit & MISSED_STORED != 0).map(u64::from_ne_bytes);
+        let lost = if commit & MISSED_EVENTS != 0 { stored.unwrap_or(1).max(1) } else { 0 };
         Some(Page { entries, time_ns, lost })
     }
 
-    /// How many events were lost before this page: `None` for none, at least 1 when the kernel does
-    /// not know.
-    pub fn lost(&self) -> Option<u64> {
+    /// How many events were lost before this page; 1 when the kernel does not know.
+    pub fn lost(&self) -> u64 {
         self.lost
     }
 
@@ -84,7 +80,7 @@ impl<'a> Page<'a> {
     }
 
     fn take_u32(&mut self) -> Option<u32> {
-        self.take(4).and_then(|word| u32_at(word, 0))
+        self.take(4).and_then(|word| array_at(word, 0)).map(u32::from_ne_bytes)
     }
 }
 
@@ -114,30 +110,19 @@ impl<'a> Iterator for Page<'a> {
                     self.time_ns =
                         (self.time_ns & !STAMP_MASK) | ((delta + (high << DELTA_BITS)) & STAMP_MASK);
                 }
-                0 => {
-                    self.time_ns += delta;
-                    let length = self.take_u32()? as usize;
-                    let record = self.take(length.saturating_sub(4))?;
-                    return Some((self.time_ns, record));
-                }
                 words => {
                     self.time_ns += delta;
-                    let record = self.take(words as usize * 4)?;
-                    return Some((self.time_ns, record));
+                    let bytes = if words == 0 { self.take_u32()?.saturating_sub(4) } else { words * 4 };
+                    return Some((self.time_ns, self.take(bytes as usize)?));
                 }
             }
         }
     }
 }
 
-/// A number in the middle of bytes.
-pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
-}
-
-/// As [`u64_at`], 32 bits.
-pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+/// The bytes of a number in the middle of others.
+pub(crate) fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..)?.first_chunk().copied()
 }
 
 #[cfg(test)]
@@ -200,9 +185,9 @@ mod tests {
     #[test]
     fn losses_are_told_with_their_number() {
         let told = page(8 | MISSED_EVENTS | MISSED_STORED, &[1, 1, 77, 0]);
-        assert_eq!(Page::new(&told).and_then(|page| page.lost()), Some(77));
+        assert_eq!(Page::new(&told).map(|page| page.lost()), Some(77));
         let untold = page(8 | MISSED_EVENTS, &[1, 1]);
-        assert_eq!(Page::new(&untold).and_then(|page| page.lost()), Some(1));
-        assert_eq!(Page::new(&page(8, &[1, 1])).and_then(|page| page.lost()), None);
+        assert_eq!(Page::new(&untold).map(|page| page.lost()), Some(1));
+        assert_eq!(Page::new(&page(8, &[1, 1])).map(|page| page.lost()), Some(0));
     }
 }
