@@ -1,12 +1,15 @@
 //! An own tracefs instance: its own buffers and filters, so that other tracing is left alone.
 
-use std::ffi::CString;
+use std::ffi::CStr;
 use std::fs;
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pantler_kernel::KernelError;
+use rustix::fs::OFlags;
+use rustix::mount::{MountFlags, mount};
 
 use super::format::{Layouts, THREADS, page_bytes};
 use super::{Kind, Source};
@@ -29,14 +32,8 @@ pub fn tracefs() -> Result<PathBuf, SteerError> {
             "it is not mounted and mounting it at {TRACEFS} failed ({why}); run as root on a kernel with CONFIG_TRACING"
         ),
     };
-    rustix::mount::mount(
-        "tracefs",
-        TRACEFS,
-        "tracefs",
-        rustix::mount::MountFlags::empty(),
-        None::<&std::ffi::CStr>,
-    )
-    .map_err(|error| missing(&error))?;
+    mount("tracefs", TRACEFS, "tracefs", MountFlags::empty(), None::<&CStr>)
+        .map_err(|error| missing(&error))?;
     Ok(mounted_tracefs().ok_or_else(|| missing(&"it did not appear"))?)
 }
 
@@ -186,31 +183,15 @@ impl Instance {
     pub fn open_raw(&self) -> Result<Vec<fs::File>, SteerError> {
         let folder = self.path.join("per_cpu");
         let read_error = |error: io::Error| SteerError::file("read", &folder, error);
-        let mut files = Vec::new();
-        for entry in fs::read_dir(&folder).map_err(read_error)? {
+        let mut options = fs::OpenOptions::new();
+        options.read(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
+        let open = |entry: io::Result<fs::DirEntry>| {
             let raw = entry.map_err(read_error)?.path().join("trace_pipe_raw");
-            let path = CString::new(raw.as_os_str().as_encoded_bytes())
-                .map_err(|_| SteerError::Options("a zero byte in a path".to_owned()))?;
-            let flags =
-                rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC;
-            let file = rustix::fs::open(path.as_c_str(), flags, rustix::fs::Mode::empty())
-                .map_err(|error| SteerError::file("open", raw, error.into()))?;
-            files.push(fs::File::from(file));
-        }
-        Ok(files)
+            options.open(&raw).map_err(|error| SteerError::file("open", raw, error))
+        };
+        fs::read_dir(&folder).map_err(read_error)?.map(open).collect()
     }
 
-    fn list(&self) -> MutexGuard<'_, Option<fs::File>> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self, file: &str, value: &str) -> Result<(), SteerError> {
-        let path = self.path.join(file);
-        fs::write(&path, value).map_err(|error| SteerError::file("write", path, error))
-    }
-}
-
-impl Instance {
     /// Removes it now.
     pub fn end(&self) {
         // The kernel keeps an instance while one of its files is open.
@@ -220,6 +201,15 @@ impl Instance {
         if let Err(error) = remove(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "could not remove the tracefs instance");
         }
+    }
+
+    fn list(&self) -> MutexGuard<'_, Option<fs::File>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, file: &str, value: &str) -> Result<(), SteerError> {
+        let path = self.path.join(file);
+        fs::write(&path, value).map_err(|error| SteerError::file("write", path, error))
     }
 }
 
