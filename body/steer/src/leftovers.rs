@@ -19,16 +19,15 @@ pub fn clean_leftovers() -> Result<Vec<PathBuf>, SteerError> {
         return Ok(Vec::new());
     }
     let mut removed = Vec::new();
-    let instances = instance::mounted_tracefs().map(|root| names::leftovers_in(&root.join("instances")));
-    for path in instances.unwrap_or_default() {
-        match instance::remove(&path) {
-            Ok(()) => removed.push(path),
-            Err(error) => {
-                tracing::warn!(%error, path = %path.display(), "a trace instance of a crashed run stays");
+    if let Some(root) = instance::mounted_tracefs() {
+        for path in names::leftovers_in(&root.join("instances")) {
+            match instance::remove(&path) {
+                Ok(()) => removed.push(path),
+                Err(error) => {
+                    tracing::warn!(%error, path = %path.display(), "a trace instance of a crashed run stays");
+                }
             }
         }
-    }
-    if let Some(root) = instance::mounted_tracefs() {
         match probes::clean_leftovers(&root) {
             Ok(groups) => removed.extend(groups),
             Err(error) => tracing::warn!(%error, "could not look for probes of crashed runs"),
