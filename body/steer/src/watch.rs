@@ -9,7 +9,6 @@
 //! Changing a filter waits for all CPUs (tens of milliseconds), so a thread of its own does it.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -80,29 +79,17 @@ pub(crate) fn watch_hits(shared: &Shared) {
 
 /// The filter for these files: by device, or by device and inode. `0` lets everything through.
 fn expression(files: &BTreeSet<FileKey>, single: bool) -> String {
-    let mut text = String::new();
-    let mut dev = None;
-    for file in files {
-        if dev != Some(file.dev) {
-            // Writing to a string cannot fail.
-            let _ = match dev {
-                None => write!(text, "s_dev == {}", file.dev),
-                Some(_) if single => write!(text, ") || s_dev == {}", file.dev),
-                Some(_) => write!(text, " || s_dev == {}", file.dev),
-            };
-            if single {
-                let _ = write!(text, " && (i_ino == {}", file.ino);
-            }
-            dev = Some(file.dev);
-        } else if single {
-            let _ = write!(text, " || i_ino == {}", file.ino);
-        }
+    if files.is_empty() {
+        return "0".to_owned();
     }
-    match (dev, single) {
-        (None, _) => "0".to_owned(),
-        (Some(_), true) => text + ")",
-        (Some(_), false) => text,
-    }
+    let any = |alternatives: Vec<String>| alternatives.join(" || ");
+    let of_device = |files: &[FileKey]| {
+        let device = format!("s_dev == {}", files[0].dev);
+        let inodes = || any(files.iter().map(|file| format!("i_ino == {}", file.ino)).collect());
+        if single { format!("{device} && ({})", inodes()) } else { device }
+    };
+    let files: Vec<FileKey> = files.iter().copied().collect();
+    any(files.chunk_by(|one, next| one.dev == next.dev).map(of_device).collect())
 }
 
 #[cfg(test)]
