@@ -66,9 +66,12 @@ impl Steer {
         let name = names::run_name(&options.name);
         let root = instance::tracefs()?;
         let group = group::create(&name, true)?;
-        let home = join(&*group)?;
-        let staged = stage().map_err(|error| SteerError::call("clone, for the program", error));
-        let entered = staged.and_then(|program| enter_group(&*group, program).map(|()| program));
+        let home = home()?;
+        let entered = put_into(&group.host_files(), std::process::id()).and_then(|()| {
+            let program = stage().map_err(|error| SteerError::call("clone, for the program", error))?;
+            program.map_or(Ok(()), |pid| put_into(&group.program_files(), pid))?;
+            Ok(program)
+        });
         let reader = Waiting::start("steer-read", |(shared, feed): (Arc<Shared>, Feed)| {
             reader::run(&shared, feed);
         });
@@ -127,13 +130,10 @@ impl Steer {
         };
         let groups =
             self.shared.group.program_files().into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
-        let mut lists = Vec::new();
-        for instance in std::iter::once(&self.shared.run).chain(&self.shared.others) {
-            let copy = instance
-                .list_file()
-                .map_err(|error| SteerError::call("dup, for a program to list its threads", error))?;
-            lists.push(copy);
-        }
+        let instances = std::iter::once(&self.shared.run).chain(&self.shared.others);
+        let lists = instances.map(Instance::list_file).collect::<io::Result<_>>();
+        let lists =
+            lists.map_err(|error| SteerError::call("dup, for a program to list its threads", error))?;
         let doors = Arc::new(Mutex::new(Some(Doors::new(groups, lists))));
         self.shared.doors.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&doors));
         let hook = move || match doors.try_lock() {
@@ -353,28 +353,18 @@ fn try_out(trial: Waiting<(), Result<u64, SteerError>>, feed: &mut Feed) -> Resu
     Ok(())
 }
 
-/// Puts a program into the group.
-fn enter_group(group: &dyn RunGroup, program: Option<u32>) -> Result<(), SteerError> {
-    let Some(pid) = program else { return Ok(()) };
-    group.program_files().iter().try_for_each(|file| Ok(group::write(file, &pid.to_string())?))
+/// Puts a process into the group with these files.
+fn put_into(files: &[PathBuf], pid: u32) -> Result<(), SteerError> {
+    files.iter().try_for_each(|file| Ok(group::write(file, &pid.to_string())?))
 }
 
-/// Puts the calling process into the group; returns the files that bring it back.
-fn join(group: &dyn RunGroup) -> Result<Vec<PathBuf>, SteerError> {
+/// The files that bring the calling process back to where it is.
+fn home() -> Result<Vec<PathBuf>, SteerError> {
     let places = mounts::Places::read()?;
     let memory = places.memory.map(|memory| match memory {
         mounts::Memory::V1 { own } | mounts::Memory::V2 { own, .. } => own,
     });
-    let home: Vec<PathBuf> =
-        memory.into_iter().chain(places.blkio).map(|own| own.join("cgroup.procs")).collect();
-    for file in group.host_files() {
-        if let Err(error) = group::write(&file, &std::process::id().to_string()) {
-            leave(&home);
-            let _ = group.remove();
-            return Err(error.into());
-        }
-    }
-    Ok(home)
+    Ok(memory.into_iter().chain(places.blkio).map(|own| own.join("cgroup.procs")).collect())
 }
 
 fn leave(home: &[PathBuf]) {
