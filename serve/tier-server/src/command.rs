@@ -25,13 +25,6 @@ pub(crate) struct Taken {
     pub(crate) buffer_bytes: usize,
 }
 
-impl Taken {
-    /// The value as it is, or a copy of its bytes.
-    fn or_copy(taken: Option<Self>, value: &[u8]) -> Self {
-        taken.unwrap_or_else(|| Self { value: Bytes::copy_from_slice(value), buffer_bytes: value.len() })
-    }
-}
-
 /// Carries out a command. `taken` is its third word, where the buffer that it arrived in is free to
 /// be kept.
 pub(crate) fn execute(
@@ -129,8 +122,9 @@ fn store(
     taken: Option<Taken>,
     (time, demoted): (u64, bool),
 ) -> Reply {
-    let Taken { value, buffer_bytes } = Taken::or_copy(taken, words[2]);
-    match shared.store.put_in(words[1], value, buffer_bytes, session.owner, time, demoted) {
+    let copy = || Taken { value: Bytes::copy_from_slice(words[2]), buffer_bytes: words[2].len() };
+    let Taken { value, buffer_bytes } = taken.unwrap_or_else(copy);
+    match shared.store.put(words[1], value, buffer_bytes, session.owner, time, demoted) {
         true => Reply::Simple("OK"),
         false => Reply::Error("OOM the value does not fit in the memory of this tier".into()),
     }

@@ -330,7 +330,7 @@ mod tests {
         let mut server = Server::bind(&ServeOptions::new("127.0.0.1:0".parse().unwrap(), 64 << 20)).unwrap();
         for number in 0..2 * SCANNED_MAX as u64 {
             let key = number.to_string();
-            assert!(server.shared.store.put(key.as_bytes(), Bytes::new(), NOBODY, number, false));
+            assert!(server.shared.store.put(key.as_bytes(), Bytes::new(), 0, NOBODY, number, false));
         }
         let address = server.address().unwrap();
         let [mut greedy, mut other] = [(); 2].map(|()| TcpStream::connect(address).unwrap());

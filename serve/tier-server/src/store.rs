@@ -223,17 +223,10 @@ impl Store {
         self.value(slot)
     }
 
-    /// Puts a block, last used at `time`, for its new owner. A demoted block that is here already
-    /// keeps the later time. What is too much leaves, the oldest first: that may be the block
-    /// itself. Says whether it could ever fit.
-    pub fn put(&mut self, key: &[u8], value: Bytes, asker: Owner, time: u64, demoted: bool) -> bool {
-        let buffer_bytes = value.len();
-        self.put_in(key, value, buffer_bytes, asker, time, demoted)
-    }
-
-    /// As [`put`](Self::put), for a value that is part of a buffer of `buffer_bytes` and keeps all
-    /// of it.
-    pub fn put_in(
+    /// Puts a block, last used at `time`, for its new owner. Its value keeps all of a buffer of
+    /// `buffer_bytes`. A demoted block that is here already keeps the later time. What is too much
+    /// leaves, the oldest first: that may be the block itself. Says whether it could ever fit.
+    pub fn put(
         &mut self,
         key: &[u8],
         value: Bytes,

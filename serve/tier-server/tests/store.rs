@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 const CLIENTS: usize = 3;
 const FRAMES: u32 = 5;
+const VALUE_BYTES: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -32,7 +33,7 @@ fn key(block: u32) -> Vec<u8> {
 }
 
 fn value(block: u32) -> Bytes {
-    Bytes::from(vec![block as u8; 64])
+    Bytes::from(vec![block as u8; VALUE_BYTES])
 }
 
 /// Rules U5 and U6 word by word, for blocks of one size: a list that is sorted at each step.
@@ -87,7 +88,7 @@ struct Pair {
 
 impl Pair {
     fn new() -> Self {
-        let mut store = Store::new(u64::from(FRAMES) * charge(&key(0), value(0).len()));
+        let mut store = Store::new(u64::from(FRAMES) * charge(&key(0), VALUE_BYTES));
         let owners = (0..CLIENTS).map(|client| store.join(&format!("client-{client}"))).collect();
         Self { store, owners, twin: Naive::default(), now: 1_000_000 }
     }
@@ -99,7 +100,7 @@ impl Pair {
                 let (key, owner) = (key(block), self.owners[client]);
                 let found = self.store.keep(&key, owner, self.now).is_some();
                 if !found {
-                    assert!(self.store.put(&key, value(block), owner, self.now, false));
+                    assert!(self.store.put(&key, value(block), VALUE_BYTES, owner, self.now, false));
                 }
                 assert_eq!(found, self.twin.position(block).is_some(), "{step:?}");
                 self.twin.put(client, block, self.now);
@@ -115,7 +116,7 @@ impl Pair {
             Step::Demote(client, block, age) => {
                 // No two blocks have the same time: their order would be undefined.
                 let time = self.now - age * 1000 - 1 - self.now / 1000 % 900;
-                self.store.put(&key(block), value(block), self.owners[client], time, true);
+                self.store.put(&key(block), value(block), VALUE_BYTES, self.owners[client], time, true);
                 self.twin.demote(client, block, time);
             }
             Step::Listen(client) => {
@@ -161,8 +162,8 @@ proptest! {
                 3 => drop(store.give_up(&key, owner)),
                 4 => drop(store.delete(&key, owner)),
                 5 => drop(store.notices(owner)),
-                6 => drop(store.put(&key, vec![0; size * 8].into(), owner, now / 2, true)),
-                _ => drop(store.put(&key, vec![0; size].into(), owner, now, false)),
+                6 => drop(store.put(&key, vec![0; size * 8].into(), size * 8, owner, now / 2, true)),
+                _ => drop(store.put(&key, vec![0; size].into(), size, owner, now, false)),
             }
             if now % 97 == 0 {
                 store.flush();
@@ -179,12 +180,12 @@ fn notices_are_bounded_and_what_is_lost_is_unknown() {
     let (silent, busy) = (store.join("silent"), store.join("busy"));
     let many = pantler_tier_server::store::NOTICES_MAX as u64 + 100;
     for number in 0..many {
-        store.put(&number.to_le_bytes(), large.clone(), silent, number, false);
+        store.put(&number.to_le_bytes(), large.clone(), large.len(), silent, number, false);
     }
     let told = store.notices(silent);
     assert_eq!((told.gone.len(), told.unknown), (pantler_tier_server::store::NOTICES_MAX, true));
     assert_eq!(store.notices(silent), Default::default());
-    store.put(b"x", Bytes::new(), busy, many, false);
+    store.put(b"x", Bytes::new(), 0, busy, many, false);
     store.flush();
     assert!(store.notices(busy).unknown, "everything was removed");
     store.validate();
@@ -197,7 +198,7 @@ fn notices_are_bounded_in_bytes_for_all_owners_together() {
     let mut store = Store::new(limit);
     let owners: Vec<Owner> = (0..50).map(|number| store.join(&number.to_string())).collect();
     for number in 0..500 {
-        store.put(&long(number), Bytes::new(), owners[number as usize % 50], number, false);
+        store.put(&long(number), Bytes::new(), 0, owners[number as usize % 50], number, false);
         store.validate();
     }
     let told: Vec<_> = owners.iter().map(|owner| store.notices(*owner)).collect();
@@ -209,7 +210,7 @@ fn notices_are_bounded_in_bytes_for_all_owners_together() {
         "every client with a missed notice knows it"
     );
     // There is room again.
-    store.put(&long(500), Bytes::new(), owners[0], 500, false);
+    store.put(&long(500), Bytes::new(), 0, owners[0], 500, false);
     assert_eq!(store.notices(owners[40]).gone, [long(490).into_boxed_slice()]);
     store.validate();
 }
@@ -217,9 +218,9 @@ fn notices_are_bounded_in_bytes_for_all_owners_together() {
 #[test]
 fn a_value_is_charged_with_the_buffer_that_it_keeps() {
     let mut store = Store::new(100_000);
-    assert!(store.put_in(b"k", Bytes::from(vec![0; 20_000]), 22_400, NOBODY, 1, false));
+    assert!(store.put(b"k", Bytes::from(vec![0; 20_000]), 22_400, NOBODY, 1, false));
     assert_eq!(store.used(), charge(b"k", 22_400));
-    store.put(b"k", Bytes::from(vec![0; 20_000]), NOBODY, 2, false);
+    store.put(b"k", Bytes::from(vec![0; 20_000]), 20_000, NOBODY, 2, false);
     assert_eq!(store.used(), charge(b"k", 20_000));
     store.validate();
 }
@@ -242,14 +243,14 @@ fn the_youngest_of_an_owner_are_listed_from_the_oldest_on() {
     let (early, late, none) = (store.join("early"), store.join("late"), store.join("none"));
     let keys: Vec<Vec<u8>> = (0..10).map(key).collect();
     for (now, key) in (100..).zip(&keys) {
-        store.put(key, Bytes::new(), if now % 2 == 0 { early } else { late }, now, false);
+        store.put(key, Bytes::new(), 0, if now % 2 == 0 { early } else { late }, now, false);
     }
     assert_eq!(store.keys_of(early, 9), [&keys[0], &keys[2], &keys[4], &keys[6], &keys[8]]);
     assert_eq!(store.keys_of(early, 2), [&keys[6], &keys[8]], "the youngest, the oldest of them first");
     assert!(store.keys_of(none, 9).is_empty() && store.keys_of(NOBODY, 9).is_empty());
     // What left another tier, and what came older than that, stand among them by age.
-    store.put(b"demoted", Bytes::new(), early, 107, true);
-    store.put(b"older", Bytes::new(), early, 105, true);
+    store.put(b"demoted", Bytes::new(), 0, early, 107, true);
+    store.put(b"older", Bytes::new(), 0, early, 105, true);
     let youngest: [&[u8]; 4] = [b"older", &keys[6], b"demoted", &keys[8]];
     assert_eq!(store.keys_of(early, 4), youngest);
 }

@@ -96,7 +96,7 @@ impl Tier for Door {
             let age = one.age.as_nanos() as u64;
             self.with(|store, now, owner| {
                 let value = Bytes::copy_from_slice(one.bytes);
-                store.put(&one.key.pack(), value, owner, now - age, one.why == Put::Demote);
+                store.put(&one.key.pack(), value, one.bytes.len(), owner, now - age, one.why == Put::Demote);
                 let owned = store.owners().map(|(_, blocks, _)| blocks).max().unwrap_or_default();
                 assert!(!self.more || owned <= self.frames.into(), "{owned} blocks are there");
             })?;
