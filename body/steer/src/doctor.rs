@@ -49,10 +49,8 @@ pub fn doctor() -> Vec<Check> {
 }
 
 fn check<F: Display, M: Display>(name: &'static str, found: Result<F, M>, remedy: &'static str) -> Check {
-    let (present, detail) = match found {
-        Ok(detail) => (true, detail.to_string()),
-        Err(detail) => (false, detail.to_string()),
-    };
+    let present = found.is_ok();
+    let detail = found.map_or_else(|missing| missing.to_string(), |found| found.to_string());
     Check { name, needed: true, present, detail, remedy, since: None }
 }
 
@@ -163,13 +161,10 @@ fn memory(places: Option<&Places>) -> Check {
 fn device_counters(places: Option<&Places>) -> Check {
     let found = match places {
         Some(Places { blkio: Some(own), .. }) => Ok(format!("cgroup v1 blkio at {}", own.display())),
-        Some(Places { memory: Some(Memory::V2 { root, .. }), .. }) => {
-            if has_controller(root, "io") {
-                Ok("cgroup v2 io".to_owned())
-            } else {
-                Err("cgroup v2 without io")
-            }
+        Some(Places { memory: Some(Memory::V2 { root, .. }), .. }) if has_controller(root, "io") => {
+            Ok("cgroup v2 io".to_owned())
         }
+        Some(Places { memory: Some(Memory::V2 { .. }), .. }) => Err("cgroup v2 without io"),
         _ => Err("no hierarchy counts device reads"),
     };
     let remedy =

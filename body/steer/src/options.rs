@@ -1,13 +1,15 @@
 //! What can be chosen about a run, with its defaults and bounds.
 
 use pantler_control::{Profile, RunSpec, Size};
-use pantler_steward::{Allocation, PolicyName, Revocation, Spec};
+use pantler_steward::{Allocation, FRAMES_MAX, PolicyName, Revocation, Spec};
 
 use crate::error::SteerError;
 use pantler_kernel::pages::BLOCK_BYTES;
 
 /// The smallest budget: below it the reserves would leave nothing to decide about.
 pub const BUDGET_BYTES_MIN: u64 = 1 << 20;
+/// The largest trace buffer per CPU, in KiB.
+const BUFFER_KB_MAX: u32 = 1 << 20;
 
 /// When references to blocks that are cached are watched. Each costs the program an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -84,21 +86,15 @@ impl SteerOptions {
     /// # Errors
     /// [`SteerError::Options`] names the value and what is allowed.
     pub fn check(&self) -> Result<(), SteerError> {
-        let most = u64::from(pantler_steward::FRAMES_MAX) * BLOCK_BYTES;
-        if !(BUDGET_BYTES_MIN..=most).contains(&self.budget_bytes) {
-            return Err(SteerError::Options(format!(
-                "--memory {}: expected {} to {}",
-                Size::new(self.budget_bytes),
-                Size::new(BUDGET_BYTES_MIN),
-                Size::new(most)
-            )));
+        let refused = |text| Err(SteerError::Options(text));
+        let [budget, least, most] =
+            [self.budget_bytes, BUDGET_BYTES_MIN, u64::from(FRAMES_MAX) * BLOCK_BYTES].map(Size::new);
+        if !(least..=most).contains(&budget) {
+            return refused(format!("--memory {budget}: expected {least} to {most}"));
         }
-        if !(4..=1 << 20).contains(&self.buffer_kb) {
-            return Err(SteerError::Options(format!(
-                "a trace buffer of {} KiB is outside 4 to {}",
-                self.buffer_kb,
-                1 << 20
-            )));
+        if !(4..=BUFFER_KB_MAX).contains(&self.buffer_kb) {
+            let kb = self.buffer_kb;
+            return refused(format!("a trace buffer of {kb} KiB is outside 4 to {BUFFER_KB_MAX}"));
         }
         Ok(())
     }
@@ -123,6 +119,6 @@ impl SteerOptions {
 
     /// Blocks of the budget.
     pub fn budget_blocks(&self) -> u32 {
-        u32::try_from(self.budget_bytes / BLOCK_BYTES).unwrap_or(pantler_steward::FRAMES_MAX)
+        u32::try_from(self.budget_bytes / BLOCK_BYTES).unwrap_or(FRAMES_MAX)
     }
 }
