@@ -22,7 +22,6 @@ const NAMES_BYTES_MAX: u64 = 16 << 20;
 const FILES_MAX: usize = 65_536;
 
 /// Tells every mount that took the run, and the run itself if it is steered, what will be read.
-/// Says how many files are on a list.
 ///
 /// # Errors
 /// Names that cannot be read. What a body refuses is only logged: the program runs as well without.
@@ -31,8 +30,8 @@ pub fn tell(
     mounts: &mut [Client],
     steered: Option<&dyn Body>,
     identity: &Identity,
-) -> Result<usize> {
-    let Some(Prefetch::List(file)) = &profile.prefetch else { return Ok(0) };
+) -> Result<()> {
+    let Some(Prefetch::List(file)) = &profile.prefetch else { return Ok(()) };
     let names = listed(file, identity)?;
     if names.len() > FILES_MAX {
         tracing::warn!(
@@ -51,7 +50,7 @@ pub fn tell(
         count += usize::from(listeners.iter_mut().any(|listener| listener.tell(name, &file)));
     }
     tracing::info!(names = names.len(), opened, listed = count, "what will be read is told");
-    Ok(count)
+    Ok(())
 }
 
 /// A body that is told what will be read.

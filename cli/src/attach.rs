@@ -151,15 +151,12 @@ impl Programs {
         Ok(())
     }
 
-    fn members(&self) -> Vec<Member> {
-        let inside = self.group.iter().flat_map(|group| group::processes_below(group));
-        self.pids.iter().copied().chain(inside).filter_map(Member::look).collect()
-    }
-
     /// Steers processes that are there and are not steered yet. Says how many that were.
     fn look(&mut self, attach: &mut impl FnMut(u32) -> Result<usize, ControlError>) -> Result<usize> {
+        let inside = self.group.iter().flat_map(|group| group::processes_below(group));
+        let ids = self.pids.iter().copied().chain(inside);
         let mut count = 0;
-        for member in self.members() {
+        for member in ids.filter_map(Member::look).collect::<Vec<_>>() {
             // Those that were named by number are steered once: later the number is another's.
             let known = self.steered.get(&member.pid);
             let is_known = known == Some(&member.start) || known.is_some() && self.pids.contains(&member.pid);

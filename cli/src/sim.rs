@@ -148,7 +148,11 @@ impl<'a> Session<'a> {
     /// Says what a run came to as soon as it is known. Without a reader the rest would be run in
     /// vain.
     fn tell(&mut self, record: Record) -> Result<()> {
-        remarks(&record, &mut self.remarks);
+        for sentence in &record.unknown {
+            if self.remarks.insert(sentence.clone()) {
+                tell!("{sentence}");
+            }
+        }
         if self.words.json && !output::line(&(record.to_json() + "\n"))? {
             self.watch.stop();
         }
@@ -183,14 +187,10 @@ impl<'a> Session<'a> {
 
     /// Shows what was not shown yet, then says what went wrong.
     fn finish(&mut self, result: Result<()>) -> Result<u8> {
-        if result.is_ok() || !self.records.is_empty() {
-            self.show()?;
+        if !self.words.json && (result.is_ok() || !self.records.is_empty()) {
+            output::text(&table(&self.records))?;
         }
         result.map(|()| if self.interrupt.happened() { INTERRUPTED } else { 0 })
-    }
-
-    fn show(&self) -> Result<()> {
-        if self.words.json { Ok(()) } else { output::text(&table(&self.records)) }
     }
 }
 
@@ -203,15 +203,6 @@ fn sizes(plan: &Plan, name: &str, footprint: Footprint) -> Result<Vec<u32>> {
         tell!("{name}: {named} sizes are {kept} different numbers of blocks, and each is run once");
     }
     Ok(sizes)
-}
-
-/// Says what is odd about a run, each thing once.
-fn remarks(record: &Record, said: &mut BTreeSet<String>) {
-    for sentence in &record.unknown {
-        if said.insert(sentence.clone()) {
-            tell!("{sentence}");
-        }
-    }
 }
 
 /// Words that make no sense are the user's, everything else is the file's.
