@@ -88,10 +88,8 @@ impl Staged {
 fn environment_file(variables: &[(OsString, OsString)]) -> Result<File> {
     let file = rustix::fs::memfd_create("environment", rustix::fs::MemfdFlags::CLOEXEC)?;
     let mut file = File::from(file);
-    let mut bytes = Vec::new();
-    for (key, value) in variables {
-        bytes.extend([key.as_bytes(), b"=", value.as_bytes(), b"\0"].concat());
-    }
+    let line = |(key, value): &(OsString, OsString)| [key.as_bytes(), b"=", value.as_bytes(), b"\0"].concat();
+    let bytes: Vec<u8> = variables.iter().flat_map(line).collect();
     file.write_all(&bytes).context("cannot hand over the environment")?;
     Ok(file)
 }

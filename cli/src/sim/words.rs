@@ -180,12 +180,8 @@ fn without_repeats<T: PartialEq>(
 
 /// A list of policies. Those that draw and have no seed of their own get `seed`.
 fn policies(text: &str, seed: u64) -> Result<Vec<What>, Usage> {
-    let mut whats = Vec::new();
-    for text in split(text) {
-        let spec = policy(&text)?;
-        whats.push(What::Policy(if text.contains("seed=") { spec } else { spec.seeded(seed) }));
-    }
-    Ok(whats)
+    let seeded = |text: &str, spec: Spec| if text.contains("seed=") { spec } else { spec.seeded(seed) };
+    split(text).iter().map(|text| Ok(What::Policy(seeded(text, policy(text)?)))).collect()
 }
 
 /// A list of lookaheads.
