@@ -56,7 +56,8 @@ impl Directory {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty()).map_err(fail)?;
         let stat = rustix::fs::fstatfs(&root).map_err(fail)?;
-        let is_multigrain = is_multigrain(stat.f_type as u64, &kernel_release());
+        let release = rustix::system::uname().release().to_string_lossy().into_owned();
+        let is_multigrain = is_multigrain(stat.f_type as u64, &release);
         let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let device = rustix::fs::fstat(&root).map_err(fail)?.st_dev;
         Ok(Self { root, path, is_multigrain, device, avoids_mounts: false })
@@ -102,10 +103,6 @@ fn is_multigrain(file_system: u64, release: &str) -> bool {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse::<u32>().unwrap_or(0));
     let kernel = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     kernel >= (6, 13) && matches!(file_system, EXT4 | XFS | BTRFS | TMPFS)
-}
-
-fn kernel_release() -> String {
-    rustix::system::uname().release().to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -90,7 +90,8 @@ impl Call {
             }
             GET_PRIORITY => Self::GetPriority,
             SET_POLICY => {
-                let policy = policy_of(u32::from_ne_bytes(field(data, 4)?))?;
+                let number = u32::from_ne_bytes(field(data, 4)?) as usize;
+                let policy = *NUMBERED.get(number).ok_or(CallError::Value)?;
                 Self::SetPolicy { priority: priority(data, 0)?, policy }
             }
             GET_POLICY => Self::GetPolicy { priority: priority(data, 0)? },
@@ -183,10 +184,6 @@ const NUMBERED: [PolicyName; 4] = [PolicyName::Lru, PolicyName::Mru, PolicyName:
 /// The number of a policy in calls; -1 for one that has none.
 pub(crate) fn policy_number(policy: PolicyName) -> i64 {
     NUMBERED.iter().position(|&one| one == policy).map_or(-1, |position| position as i64)
-}
-
-fn policy_of(number: u32) -> Result<PolicyName, CallError> {
-    NUMBERED.get(number as usize).copied().ok_or(CallError::Value)
 }
 
 fn block_list(data: &[u8]) -> Result<Call, CallError> {

@@ -94,11 +94,12 @@ impl Target for PageCacheTarget {
         self.prepare(script.blocks())?;
         let Some(visit) = &self.visit else { return Ok(Vec::new()) };
         let mut readings = Vec::with_capacity(script.accesses.len());
-        let inside = self.group.enter()?;
+        let _inside = self.group.enter()?;
         for (at, &block) in script.accesses.iter().enumerate() {
             self.stop.check()?;
             if at.is_multiple_of(FRESH_EVERY) {
-                inside.refresh_statistics();
+                // What they say does not matter.
+                let _ = fs::read(self.group.folder.join("memory.stat"));
             }
             let mut byte = [0];
             let file = &visit.descriptors[at % DESCRIPTORS];
@@ -232,13 +233,6 @@ impl Drop for Group {
 /// While this lives, the process is in the group.
 struct Inside<'a> {
     group: &'a Group,
-}
-
-impl Inside<'_> {
-    fn refresh_statistics(&self) {
-        // What they say does not matter.
-        let _ = fs::read(self.group.folder.join("memory.stat"));
-    }
 }
 
 impl Drop for Inside<'_> {

@@ -11,8 +11,11 @@ pub fn in_turns<I: Iterator<Item = Reference>>(
     burst: u64,
     seed: u64,
 ) -> impl Iterator<Item = Reference> {
-    let live = (0..).zip(processes.map(Iterator::peekable)).collect();
-    Mix { live, burst, left: burst, turn: 0, random: (seed != 0).then(|| Draws::new(seed)) }.start()
+    let mut live: Vec<_> = (0..).zip(processes.map(Iterator::peekable)).collect();
+    live.retain_mut(|(_, references)| references.peek().is_some());
+    let mut mix = Mix { live, burst, left: burst, turn: 0, random: (seed != 0).then(|| Draws::new(seed)) };
+    mix.choose(0);
+    mix
 }
 
 struct Mix<I: Iterator<Item = Reference>> {
@@ -26,12 +29,6 @@ struct Mix<I: Iterator<Item = Reference>> {
 }
 
 impl<I: Iterator<Item = Reference>> Mix<I> {
-    fn start(mut self) -> Self {
-        self.live.retain_mut(|(_, references)| references.peek().is_some());
-        self.choose(0);
-        self
-    }
-
     /// Begins a turn: of the process at `next` when they go round.
     fn choose(&mut self, next: usize) {
         self.left = self.burst;
