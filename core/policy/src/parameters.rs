@@ -16,20 +16,17 @@
 
 use core::fmt;
 
-/// What a policy can be told; by default nothing.
+/// What a policy can be told.
 pub trait Parameters: Copy + Default + fmt::Debug + PartialEq {
     /// One entry for each field, in order.
-    const KEYS: &'static [Key] = &[];
+    const KEYS: &'static [Key];
 
     /// Sets the parameter that is typed as `key`.
     ///
     /// # Errors
     ///
     /// Says what was expected.
-    fn set(&mut self, key: &str, value: &str) -> Result<(), Refused> {
-        let _ = (key, value);
-        Err(Refused::Unknown)
-    }
+    fn set(&mut self, key: &str, value: &str) -> Result<(), Refused>;
 
     /// Writes `key=value` for each field that is not at its default, each after `separate(f)`.
     ///
@@ -40,10 +37,7 @@ pub trait Parameters: Copy + Default + fmt::Debug + PartialEq {
         &self,
         f: &mut fmt::Formatter<'_>,
         separate: &mut dyn FnMut(&mut fmt::Formatter<'_>) -> fmt::Result,
-    ) -> fmt::Result {
-        let _ = (f, separate);
-        Ok(())
-    }
+    ) -> fmt::Result;
 }
 
 /// How one parameter is typed.
@@ -72,7 +66,21 @@ pub enum Refused {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct NoParameters;
 
-impl Parameters for NoParameters {}
+impl Parameters for NoParameters {
+    const KEYS: &'static [Key] = &[];
+
+    fn set(&mut self, _key: &str, _value: &str) -> Result<(), Refused> {
+        Err(Refused::Unknown)
+    }
+
+    fn write(
+        &self,
+        _f: &mut fmt::Formatter<'_>,
+        _separate: &mut dyn FnMut(&mut fmt::Formatter<'_>) -> fmt::Result,
+    ) -> fmt::Result {
+        Ok(())
+    }
+}
 
 /// `share` of `frames`, rounded to the nearest, ties up.
 pub(crate) fn share_of(frames: u32, share: f64) -> u32 {

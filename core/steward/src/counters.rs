@@ -4,7 +4,7 @@
 //! A block that was prefetched had to be read like one that was missed, so its first use is no hit.
 
 /// What happened to an owner, or to all. Bodies count files in them, too: what is counted by owner
-/// only stays 0 there.
+/// only stays 0 there. Sums are over owners: blocks held now are no sum over time.
 #[derive(Clone, Copy, Debug, Default, derive_more::Add, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Counters {

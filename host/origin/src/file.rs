@@ -78,12 +78,12 @@ impl OpenFile {
         self.local().map_or(Some(false), LocalFile::has_writers)
     }
 
-    /// See [`LocalFile::sync`].
+    /// See [`LocalFile::sync`]. Of an object nothing waits to be written.
     pub fn sync(&self, data_only: bool) -> io::Result<()> {
         self.local().map_or(Ok(()), |file| file.sync(data_only))
     }
 
-    /// See [`LocalFile::flush`].
+    /// See [`LocalFile::flush`]. Of an object nothing waits to be written.
     pub fn flush(&self) -> io::Result<()> {
         self.local().map_or(Ok(()), LocalFile::flush)
     }

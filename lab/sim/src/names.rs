@@ -7,8 +7,9 @@
 //! ```
 //!
 //! A table with a row for every id of a large trace is a cache miss for every reference. Here the
-//! entries are half as many again as there are handles. A line is compared as a whole, so
-//! that neither a search nor an entry that goes needs a branch which processors mispredict.
+//! entries are half as many again as there are handles. A line is compared as a whole, by vectors,
+//! so that neither a search nor an entry that goes needs a branch which processors mispredict:
+//! docs/decisions/0131-lines-of-names-are-compared-by-vectors.md.
 //!
 //! Handles are given in rising order, over those in use. Neighbours in
 //! time are neighbours in all that a policy keeps of them, and mostly leave so:
@@ -133,8 +134,8 @@ impl Names {
         }
     }
 
-    /// The handle that `id` has if it has one, from the home of `id` alone: most often right. Says
-    /// that it will be looked for soon.
+    /// The handle that `id` has if it has one, from the first entry at its home that looks so: most
+    /// often right. Says that it will be looked for soon.
     #[inline]
     pub(crate) fn guess(&self, id: u32) -> Option<Handle> {
         let line = &self.lines[self.home(id)];

@@ -162,7 +162,8 @@ impl Steward {
     /// A version of a file is invalid: all its blocks leave as by [`forget`](Self::forget), and
     /// priorities for it end.
     pub fn forget_file(&mut self, file: FileId) {
-        while let Some(frame) = { self.files.frames(file).next() } {
+        loop {
+            let Some(frame) = self.files.frames(file).next() else { break };
             self.forget(self.entries[frame].block);
         }
         self.owners.managers_mut().for_each(|manager| manager.forget_file(file));
