@@ -271,7 +271,8 @@ impl Body for SteerBody {
             return Ok(None);
         }
         let begun = self.0.steering().begin_run(run, &threads)?;
-        self.0.list(&threads).map_err(|error| {
+        // Events come before the program goes on.
+        watch::wake(&self.0).and_then(|()| self.0.list(&threads)).map_err(|error| {
             self.end_run(begun);
             ControlError::failed(error.to_string())
         })?;

@@ -142,8 +142,7 @@ fn list_rest(shared: &Shared) {
         return;
     }
     shared.steering().owners.lists_changed_ns = u64::MAX;
-    let mut instances = [Some(&shared.run), shared.others.as_ref()].into_iter().flatten();
-    let written = instances.try_for_each(|instance| instance.list_threads(&threads));
+    let written = shared.instances().try_for_each(|instance| instance.list_threads(&threads));
     let mut steering = shared.steering();
     steering.owners.lists_changed_ns = clock::monotonic_ns();
     match written {

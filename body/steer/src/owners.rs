@@ -137,6 +137,11 @@ impl Owners {
         !self.runs.is_empty()
     }
 
+    /// How many runs have begun.
+    pub fn begun(&self) -> u64 {
+        self.begun
+    }
+
     /// A run begins: as the owner of that name and user, if there is one, else as a new one.
     ///
     /// # Errors

@@ -35,6 +35,9 @@ pub(crate) struct Shared {
     pub(crate) group: Box<dyn RunGroup>,
     pub(crate) run: Instance,
     pub(crate) others: Option<Instance>,
+    /// Whether the tracepoints of pages are off, because no run goes on. Locked while they are
+    /// switched, before `steering`.
+    pub(crate) rests: Mutex<bool>,
     pub(crate) stopping: AtomicBool,
     /// Processes that are steered where they are, with all that they start: number and time of
     /// start, which no other process has.
@@ -55,6 +58,16 @@ impl Shared {
     /// heals.
     pub(crate) fn steering(&self) -> MutexGuard<'_, Steering> {
         self.steering.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the tracepoints of pages are off.
+    pub(crate) fn rests(&self) -> MutexGuard<'_, bool> {
+        self.rests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The instance of runs, and that of other programs.
+    pub(crate) fn instances(&self) -> impl Iterator<Item = &Instance> {
+        std::iter::once(&self.run).chain(&self.others)
     }
 
     /// Processes that are steered where they are.

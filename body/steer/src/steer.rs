@@ -96,6 +96,7 @@ impl Steer {
             group,
             run,
             others,
+            rests: Mutex::default(),
             stopping: AtomicBool::new(false),
             attached: Mutex::default(),
             doors: Mutex::default(),
@@ -130,8 +131,7 @@ impl Steer {
         };
         let groups =
             self.shared.group.program_files().into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
-        let instances = std::iter::once(&self.shared.run).chain(&self.shared.others);
-        let lists = instances.map(Instance::list_file).collect::<io::Result<_>>();
+        let lists = self.shared.instances().map(Instance::list_file).collect::<io::Result<_>>();
         let lists =
             lists.map_err(|error| SteerError::call("dup, for a program to list its threads", error))?;
         let doors = Arc::new(Mutex::new(Some(Doors::new(groups, lists))));

@@ -1,7 +1,14 @@
 //! The watching thread: keeps the group within its bounds, and other programs' costs down.
 //!
 //! It switches the tracepoints of references on when the engine wants them, and keeps the filter of
-//! the instance that watches other programs as narrow as it can be.
+//! the instance that watches other programs as narrow as it can be. While no run goes on, all
+//! tracepoints of pages are off:
+//!
+//! ```text
+//!   on --no run for REST_LOOKS--> off --a run begins--> on, and every belief is checked
+//! ```
+//!
+//! Why: docs/decisions/0132-nothing-is-watched-while-no-run-goes-on.md.
 //!
 //! Every event costs the program it happens in about 0.3 us, so other programs shall pay only when
 //! they use files of the run. The filter begins open, is narrowed to the run's devices, and to
@@ -12,13 +19,13 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::bounds;
-use crate::shared::Shared;
-use crate::trace::Kind;
 use pantler_pagecache::FileKey;
 
-/// The filter while no run goes on: no program shall pay for it.
-const NO_FILE: &str = "s_dev == 0 && i_ino == 0";
+use crate::bounds;
+use crate::error::SteerError;
+use crate::shared::Shared;
+use crate::trace::Kind;
+
 /// Single files in a filter; with more of them it names devices only.
 const FILES_IN_FILTER: usize = 32;
 /// Time between two looks.
@@ -29,11 +36,16 @@ const CALM_LOOKS: u32 = 20;
 /// Looks between two looks at the group's bounds.
 const LOOKS_PER_BOUND: u32 = 2;
 
+/// Looks without a run before the tracepoints are switched off: programs that a shell starts one
+/// after the other find them on.
+const REST_LOOKS: u32 = 20;
+
 /// Runs until the run stops.
 pub(crate) fn run(shared: &Shared) {
     let mut set = String::new();
     let mut calm = 0;
     let mut looks = 0u32;
+    let (mut idle, mut begun) = (0, 0);
     while !shared.stopping.load(Ordering::Acquire) {
         if looks.is_multiple_of(LOOKS_PER_BOUND) {
             bounds::keep(shared);
@@ -41,9 +53,17 @@ pub(crate) fn run(shared: &Shared) {
         looks = looks.wrapping_add(1);
         std::thread::sleep(LOOK);
         watch_hits(shared);
+        {
+            let owners = &shared.steering().owners;
+            // Some begin and end between two looks.
+            let is_idle = !owners.have_runs() && begun == owners.begun();
+            (idle, begun) = (if is_idle { idle + 1 } else { 0 }, owners.begun());
+        }
+        if idle >= REST_LOOKS {
+            rest(shared);
+        }
         let Some(instance) = &shared.others else { continue };
         let mut steering = shared.steering();
-        let is_idle = !steering.owners.have_runs();
         let files: BTreeSet<FileKey> = {
             let engine = &mut steering.engine;
             calm = if engine.take_new_files() { 0 } else { calm + 1 };
@@ -51,7 +71,7 @@ pub(crate) fn run(shared: &Shared) {
         };
         drop(steering);
         let single = calm >= CALM_LOOKS && files.len() <= FILES_IN_FILTER;
-        let filter = if is_idle { NO_FILE.to_owned() } else { expression(&files, single) };
+        let filter = expression(&files, single);
         if filter != set {
             for kind in Kind::ALL {
                 if let Err(error) = instance.filter(kind, &filter) {
@@ -63,9 +83,10 @@ pub(crate) fn run(shared: &Shared) {
     }
 }
 
-/// Switches the tracepoints of references on, once they are wanted. They stay on.
+/// Switches the tracepoints of references on, once they are wanted and a run goes on.
 pub(crate) fn watch_hits(shared: &Shared) {
-    if !shared.steering().engine.wants_hits() {
+    let rests = shared.rests();
+    if *rests || !shared.steering().engine.wants_hits() {
         return;
     }
     for kind in Kind::REFERENCES {
@@ -75,6 +96,54 @@ pub(crate) fn watch_hits(shared: &Shared) {
         }
     }
     shared.steering().engine.watch_hits();
+}
+
+/// Switches the tracepoints of pages off, unless a run goes on. The kernel waits for all processors
+/// for each of them: a run that begins meanwhile waits for the one that is being switched.
+fn rest(shared: &Shared) {
+    {
+        let mut rests = shared.rests();
+        if *rests || shared.steering().owners.have_runs() {
+            return;
+        }
+        *rests = true;
+    }
+    for instance in shared.instances() {
+        for kind in Kind::ALL {
+            // A run that has begun shall have the lock next.
+            let is_over = shared.steering().owners.have_runs() || shared.stopping.load(Ordering::Acquire);
+            let rests = shared.rests();
+            if is_over || !*rests {
+                return;
+            }
+            if let Err(error) = instance.enable(kind, false) {
+                tracing::warn!(%error, "programs outside of all runs go on paying for events");
+            }
+        }
+    }
+}
+
+/// Switches the tracepoints on again, for a run that began. What happened meanwhile was not told:
+/// every belief is checked.
+///
+/// # Errors
+/// The control file that refused.
+pub(crate) fn wake(shared: &Shared) -> Result<(), SteerError> {
+    let mut rests = shared.rests();
+    if !*rests {
+        return Ok(());
+    }
+    // Also after a failure: some may be on, and all are switched off later.
+    *rests = false;
+    let is_calm = shared.steering().engine.is_calm();
+    for kind in Kind::ALL {
+        shared.run.enable(kind, !(is_calm && Kind::REFERENCES.contains(&kind)))?;
+        shared.others.as_ref().map_or(Ok(()), |others| others.enable(kind, true))?;
+    }
+    // The reading thread asks: there may be much to ask about.
+    shared.steering().engine.lost(0);
+    shared.wake_reader();
+    Ok(())
 }
 
 /// The filter for these files: by device, or by device and inode. `0` lets everything through.

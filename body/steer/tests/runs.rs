@@ -300,6 +300,85 @@ fn a_run_joins_and_leaves_at_once() {
     });
 }
 
+/// Protects programs of a machine on which nobody is steered: they pay for no event. What happened
+/// meanwhile is known to the next run, which waits no longer than others.
+#[test]
+fn while_no_run_goes_on_nothing_is_watched() {
+    in_turn(|| {
+        let scratch = Scratch::new("rests");
+        let (kept, lost) = (scratch.file("kept", 2 * MIB), scratch.file("lost", 2 * MIB));
+        let steer = session(8 * MIB);
+        let watched = || {
+            let all = std::fs::read_dir(common::instances()).expect("instances").flatten();
+            let ours = all.filter(|instance| instance.file_name().to_string_lossy().starts_with("pantler-"));
+            let on =
+                ours.filter_map(|instance| std::fs::read_to_string(instance.path().join("set_event")).ok());
+            // Which threads there are, is known all the time.
+            let is_of_pages = |event: &&str| !event.starts_with("task:") && !event.starts_with("sched:");
+            on.map(|events| events.lines().filter(is_of_pages).count()).sum::<usize>()
+        };
+        let mut stranger = Program::start();
+        let mut took = Vec::new();
+        for turn in 0..5 {
+            let mut program = Program::start();
+            let start = Instant::now();
+            let run = program.join(&steer, "job", Some(policy("mru")));
+            took.push(start.elapsed());
+            assert_eq!(watched(), 10, "turn {turn}");
+            program.read(&kept);
+            program.read(&lost);
+            let counters = counted(&steer, "job").expect("an owner");
+            assert!(counters.references >= 1024, "seen from the first read on: {counters:?}");
+            assert!(turn == 0 || counters.misses < 600, "what stayed is a hit: {counters:?}");
+            steer.body().end_run(run);
+
+            let end = Instant::now() + Duration::from_secs(10);
+            while watched() > 0 {
+                assert!(Instant::now() < end, "{} events are still on", watched());
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            let before = steer.counters().events;
+            stranger.read(&kept);
+            scratch.forget(&lost);
+            steer.wait_until_calm();
+            assert_eq!(steer.counters().events, before);
+        }
+        // One that has ended before anybody looked for it; and one that begins while events are
+        // switched off.
+        let mut program = Program::start();
+        let rests = || {
+            let end = Instant::now() + Duration::from_secs(10);
+            while watched() > 0 {
+                assert!(Instant::now() < end, "{} events are still on", watched());
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        steer.body().end_run(program.join(&steer, "short", None));
+        rests();
+        steer.body().end_run(program.join(&steer, "short", None));
+        while watched() == 10 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let start = Instant::now();
+        let run = program.join(&steer, "late", None);
+        let late = start.elapsed();
+        assert_eq!(watched(), 10, "all are on again");
+        program.read(&kept);
+        assert!(counted(&steer, "late").is_some_and(|counters| counters.references >= 512));
+        steer.body().end_run(run);
+        rests();
+        println!("joined in {took:?}, and while events were switched off in {late:?}");
+        took.sort();
+        assert!(took[2] < Duration::from_millis(20), "{took:?}");
+        let program = Program::start();
+        program.join(&steer, "last", None);
+        steer.wait_until_calm();
+        let counters = steer.counters();
+        assert!(counters.corrected >= 512, "what had left is known: {counters:?}");
+        steer.validate();
+    });
+}
+
 /// Protects a machine on which programs come and go and are killed: nothing of them stays, and the
 /// budget holds all the while.
 #[test]

@@ -57,7 +57,7 @@ counters! {
     files_resolved,
     /// Open files with readahead that was taken over.
     taken_over,
-    /// Resynchronisations after lost events.
+    /// Times that all beliefs were checked: after lost events, and where events come again.
     resyncs,
     /// Wrong beliefs corrected by them, in blocks.
     corrected,
