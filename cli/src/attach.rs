@@ -6,6 +6,7 @@ use pantler_control::client::Client;
 use pantler_control::{BodyKind, ControlError, RunSpec, Size};
 use pantler_kernel::group;
 use pantler_kernel::process::{Member, command_of, read_process};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -71,8 +72,9 @@ pub fn attach(arguments: &Attach) -> Result<()> {
     pantler_kernel::heap::hold_little(1);
     let steered = Steered::begin(arguments.words.options(&spec, memory), || Ok(None))?;
     let attach = |pid| steered.steer.attach(pid).map_err(control_error);
-    let attached = programs.steer(&name, &memory.to_string(), arguments.words.quiet, &stopped, attach);
-    steered.end(Some(memory).filter(|_| attached.is_ok() && !arguments.words.quiet), report)?;
+    let (quiet, memory_text) = (arguments.words.quiet, memory.to_string());
+    let attached = programs.steer(&name, &memory_text, quiet, &stopped, attach, || false);
+    steered.end(Some(memory).filter(|_| attached.is_ok() && !quiet), report)?;
     attached
 }
 
@@ -88,9 +90,20 @@ fn join(arguments: &Attach, programs: &mut Programs, spec: &RunSpec, stopped: &A
     if !took.iter().any(|body| body.kind == BodyKind::Steer) {
         return Err(absent().into());
     }
-    let quiet = arguments.words.quiet;
-    programs.steer(&programs.name(), "the daemon's memory", quiet, stopped, |pid| daemon.take_in(pid))?;
-    run::tell_of_bodies(&daemon, spec, quiet);
+    let (quiet, host) = (arguments.words.quiet, daemon.path().to_owned());
+    let daemon = RefCell::new(daemon);
+    let is_gone = || daemon.borrow().is_gone_within(Duration::ZERO);
+    let attach = |pid| {
+        let took = daemon.borrow_mut().take_in(pid);
+        // Those of now are taken by the next daemon.
+        took.or_else(|error| if is_gone() { Ok(0) } else { Err(error) })
+    };
+    let has_next = || {
+        let next = if is_gone() { run::join(spec) } else { None };
+        next.map(|next| *daemon.borrow_mut() = next).is_some()
+    };
+    programs.steer(&programs.name(), "the daemon's memory", quiet, stopped, attach, has_next)?;
+    run::tell_of_bodies(&host, spec, quiet);
     Ok(())
 }
 
@@ -127,7 +140,8 @@ impl Programs {
         group.unwrap_or_else(|| command_of(self.pids[0]))
     }
 
-    /// Has `attach` steer them until they end, or a signal comes. `place` says where.
+    /// Has `attach` steer them until they end, or a signal comes. `place` says where. All are taken
+    /// once more by the next host, if `has_next` says that there is one.
     fn steer(
         &mut self,
         name: &str,
@@ -135,8 +149,9 @@ impl Programs {
         quiet: bool,
         stopped: &AtomicBool,
         mut attach: impl FnMut(u32) -> Result<usize, ControlError>,
+        has_next: impl Fn() -> bool,
     ) -> Result<()> {
-        let count = self.look(&mut attach)?;
+        let count = self.look(&mut attach)?.max(self.alive().count());
         if count == 0 {
             return Err(ControlError::not_found(format!("a process of {name}")).into());
         }
@@ -146,6 +161,9 @@ impl Programs {
         }
         while !stopped.load(Ordering::Relaxed) && self.go_on() {
             std::thread::sleep(LOOK);
+            if has_next() {
+                self.alive().try_for_each(|pid| attach(pid).map(drop))?;
+            }
             self.look(&mut attach)?;
         }
         Ok(())
@@ -171,8 +189,13 @@ impl Programs {
 
     /// Whether there is still a reason to steer. A control group can fill again.
     fn go_on(&self) -> bool {
-        let lives = |(&pid, &start): (&u32, &u64)| Member::look(pid).is_some_and(|it| it.start == start);
-        self.group.as_deref().is_some_and(Path::exists) || self.steered.iter().any(lives)
+        self.group.as_deref().is_some_and(Path::exists) || self.alive().next().is_some()
+    }
+
+    /// Those that are steered, and have not ended.
+    fn alive(&self) -> impl Iterator<Item = u32> {
+        let lives = |&(&pid, &start): &(&u32, &u64)| Member::look(pid).is_some_and(|it| it.start == start);
+        self.steered.iter().filter(lives).map(|(&pid, _)| pid)
     }
 }
 

@@ -5,13 +5,14 @@ use clap::Args;
 use pantler_control::Size;
 use pantler_control::client::Client;
 use pantler_control::wire::{Answer, Request};
-use pantler_control::{BodyStat, ControlError, RunSpec};
+use pantler_control::{BodyKind, BodyStat, ControlError, RunSpec};
 use pantler_steer::Steer;
 use rustix::process::{getpid, set_child_subreaper};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::access_list;
 use crate::children::{self, Relay};
@@ -23,6 +24,9 @@ use crate::stage::Staged;
 use crate::steering::{ReportFile, Steered, Words};
 use crate::summary;
 use crate::values;
+
+/// Between two looks for a daemon.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Run a program and its children as one owner.
 ///
@@ -115,15 +119,43 @@ pub fn run(arguments: &Run) -> Result<u8> {
         (_, report) => report,
     };
     let staged = staged.map_or_else(|| Staged::start(&arguments.program, &identity), Ok);
+    let hosts: Vec<PathBuf> = mounts.iter().map(|mount| mount.path().to_owned()).collect();
+    if let Some(at) = mounts.iter().position(Client::is_daemon) {
+        stay_joined(mounts.swap_remove(at), &spec)?;
+    }
     let status = staged.and_then(|staged| execute(staged, &relay));
     if let Some(steered) = steered {
         let told = arguments.memory.filter(|_| status.is_ok() && !arguments.words.quiet);
         steered.end(told, report)?;
     }
-    for mount in mounts {
-        tell_of_bodies(&mount, &spec, arguments.words.quiet);
+    for host in hosts {
+        tell_of_bodies(&host, &spec, arguments.words.quiet);
     }
     status
+}
+
+/// Has each daemon that is started after this one take the run, with the processes that it has by
+/// then: docs/decisions/0134-what-goes-on-joins-the-next-daemon.md. Ends with this process.
+fn stay_joined(mut daemon: Client, spec: &RunSpec) -> io::Result<()> {
+    let spec = spec.clone();
+    let stay = move || loop {
+        if !daemon.is_gone_within(LOOK) {
+            continue;
+        }
+        let next = join(&spec).and_then(|mut next| next.take_in(std::process::id()).map(|_| next).ok());
+        match next {
+            Some(next) => daemon = next,
+            None => std::thread::sleep(LOOK),
+        }
+    };
+    std::thread::Builder::new().name("stay-joined".into()).spawn(stay).map(drop)
+}
+
+/// Begins a run at a daemon that steers, if there is one.
+pub fn join(spec: &RunSpec) -> Option<Client> {
+    let mut daemon = Client::daemon()?;
+    let took = daemon.begin_run(spec).ok()?;
+    took.iter().any(|body| body.kind == BodyKind::Steer).then_some(daemon)
 }
 
 /// Without a session of its own a program has nothing to report.
@@ -206,10 +238,10 @@ fn announce(spec: &RunSpec) -> (Vec<Client>, Option<ControlError>) {
 
 /// Says what the run read by the bodies of a host, unless that shall be quiet, and where it has
 /// lost control (L7): its hints had no effect there since.
-pub fn tell_of_bodies(host: &Client, spec: &RunSpec, quiet: bool) {
+pub fn tell_of_bodies(host: &Path, spec: &RunSpec, quiet: bool) {
     // A conversation of its own: a host that stopped answering delays nothing else for long.
     let lost = || -> Result<Vec<String>, ControlError> {
-        let mut client = Client::connect(host.path())?;
+        let mut client = Client::connect(host)?;
         let mut lines = Vec::new();
         for body in client.bodies()? {
             if let Answer::Stat(stat) = client.ask(&Request::Stat { on: body.name }, None)? {

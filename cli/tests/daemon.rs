@@ -198,6 +198,53 @@ fn whatever_is_killed_leaves_nothing_behind() {
     joined.end();
 }
 
+/// Protects programs from a daemon that is killed, or started anew: what goes on joins the next one
+/// with all its processes, as who it was.
+#[test]
+fn what_goes_on_joins_the_next_daemon() {
+    let _turn = turn();
+    let Some((place, first)) = steering("12M") else { return };
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let [of_run, own] = [("run", 16), ("own", 1)].map(|(name, size)| file(folder.path(), name, size));
+    let words = ["run", "--quiet", "--owner-name", "job", "--policy", "mru"];
+    let mut job = Reader::new(place.command(&words), &of_run);
+    let mut served = Reader::new(Command::new("env"), &own);
+    let pid = served.0.id().to_string();
+    let mut attach = place.command(&["attach", "--pid", &pid, "--owner-name", "served"]);
+    let mut attach = attach.stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(attach.stderr.take().unwrap());
+    said.read_line(&mut String::new()).unwrap();
+    let live = |name: &str| {
+        let told = stat(&place);
+        let owner = told.split("{\"owner\":").find(|owner| owner.starts_with(&format!("\"{name}\"")));
+        owner.is_some_and(|owner| owner.contains("\"live\":true"))
+    };
+    eventually("both have joined", || live("job") && live("served"));
+    job.pass();
+    kill_process(Pid::from_child(&first.0), Signal::KILL).unwrap();
+    drop(first);
+    job.pass();
+
+    let _next = start(&place, "12M");
+    eventually("both have joined again", || live("job") && live("served"));
+    // What the first one had cached is the kernel's: the next one steers what it brings in.
+    let dropped = fs::File::open(&of_run).unwrap();
+    rustix::fs::fadvise(&dropped, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    let passes = 5;
+    for _ in 0..passes {
+        job.pass();
+        served.pass();
+    }
+    let told = stat(&place);
+    let owner = told.split("{\"owner\":").find(|owner| owner.starts_with("\"job\"")).unwrap();
+    let (blocks, read) = (16 * MEGABYTE as i64 / 4096, number(owner, "misses") + number(owner, "ahead_used"));
+    assert!((blocks..passes * blocks * 8 / 10).contains(&read), "LRU would have read all: {owner}");
+    kill_process(Pid::from_child(&attach), Signal::INT).unwrap();
+    assert!(attach.wait().unwrap().success());
+    served.pass();
+    job.end();
+}
+
 #[test]
 fn without_a_daemon_that_steers_there_is_nothing_to_join() {
     let _turn = turn();

@@ -20,6 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const FIRST_WORD: Duration = Duration::from_secs(2);
 
 /// A conversation with one host.
+#[derive(Debug)]
 pub struct Client {
     lines: Lines,
     path: PathBuf,
@@ -68,6 +69,20 @@ impl Client {
         receiver.into_iter()
     }
 
+    /// The user whose process listens.
+    pub fn host_user(&self) -> Option<u32> {
+        self.host().map(|peer| peer.uid.as_raw())
+    }
+
+    fn host(&self) -> Option<rustix::net::UCred> {
+        rustix::net::sockopt::socket_peercred(self.lines.stream()).ok()
+    }
+
+    /// Whether this is the daemon, and no command that hosts a body of its own.
+    pub fn is_daemon(&self) -> bool {
+        self.path.file_name() == Some(runtime::DAEMON_SOCKET.as_ref())
+    }
+
     /// The socket's path.
     pub fn path(&self) -> &Path {
         &self.path
@@ -113,6 +128,14 @@ impl Client {
             }
             _ => format!("no answer from {host}{path}: {error}"),
         })
+    }
+
+    /// Waits until the host has ended, or for this time at most. Whether it has.
+    pub fn is_gone_within(&self, time: Duration) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+        let ended = PollFd::new(self.lines.stream(), PollFlags::RDHUP);
+        poll(&mut [ended], Some(&time)).is_ok_and(|told| told > 0)
     }
 
     /// The bodies of this host.

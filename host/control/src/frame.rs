@@ -19,6 +19,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 const DESCRIPTORS_MAX: usize = 4;
 
 /// One end of a conversation.
+#[derive(Debug)]
 pub(crate) struct Lines {
     stream: UnixStream,
     /// Bytes that arrived behind the last line.

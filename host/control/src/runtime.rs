@@ -4,6 +4,7 @@
 //! runs puts a socket called `<pid>.sock` beside it, or, without privileges, into a folder of its
 //! user. Clients ask them all.
 
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -23,9 +24,15 @@ fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
+/// What the environment says; nothing where another user wrote it, as in a setuid program.
+fn variable(name: &str) -> Option<OsString> {
+    use rustix::process::{getegid, geteuid, getgid, getuid};
+    std::env::var_os(name).filter(|_| (getuid(), getgid()) == (geteuid(), getegid()))
+}
+
 /// The folder in which this process puts its socket.
 pub fn own_folder() -> PathBuf {
-    if let Some(folder) = std::env::var_os(FOLDER_VARIABLE) {
+    if let Some(folder) = variable(FOLDER_VARIABLE) {
         return folder.into();
     }
     match own_uid() {
@@ -43,8 +50,8 @@ fn user_folder(uid: u32) -> PathBuf {
 /// Folders in which clients look, with the user that may fill each: the system's, the own user's,
 /// and under `sudo` the invoking user's.
 fn folders() -> Vec<(PathBuf, u32)> {
-    let invoking = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok()).filter(|_| own_uid() == 0);
-    if std::env::var_os(FOLDER_VARIABLE).is_some() {
+    let invoking = variable("SUDO_UID").and_then(|uid| uid.to_str()?.parse().ok()).filter(|_| own_uid() == 0);
+    if variable(FOLDER_VARIABLE).is_some() {
         return vec![(own_folder(), invoking.unwrap_or(own_uid()))];
     }
     let mut folders = vec![(PathBuf::from(SYSTEM_FOLDER), 0)];
