@@ -14,6 +14,7 @@ use crate::packages;
 use crate::shell::{self, say};
 
 mod arms;
+mod overhead;
 mod programs;
 mod tables;
 
@@ -39,7 +40,7 @@ fn sizes() -> [u64; 4] {
 pub struct Wanted<'a> {
     /// Each row so often.
     repeats: usize,
-    /// `alone`, `mixes`, `placeholders`, `neighbours`; all without one.
+    /// `alone`, `mixes`, `placeholders`, `neighbours`, `overhead`; all without one.
     only: Option<&'a str>,
 }
 

@@ -83,11 +83,11 @@ impl Measured {
 /// What all measurements have in common.
 pub struct Bench<'a> {
     programs: &'a [Program],
-    interrupt: Interrupt,
-    repeats: usize,
-    pantler: PathBuf,
+    pub(super) interrupt: Interrupt,
+    pub(super) repeats: usize,
+    pub(super) pantler: PathBuf,
     own: PathBuf,
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
 }
 
 impl<'a> Bench<'a> {
@@ -218,7 +218,7 @@ impl<'a> Bench<'a> {
         Ok(Took { read_bytes: read.parse::<f64>()? * 512.0, seconds: seconds.trim().parse()? })
     }
 
-    fn daemon(&self, allocation: &str, budget: u64) -> Result<Daemon> {
+    pub(super) fn daemon(&self, allocation: &str, budget: u64) -> Result<Daemon> {
         let budget = budget.to_string();
         // What users can choose is measured as they run it.
         let mut command = if ABLATIONS.contains(&allocation) {
@@ -264,7 +264,7 @@ fn read_bytes(stat: &Value, name: &str) -> Result<f64> {
 }
 
 /// A daemon that ends with its measurement.
-struct Daemon(Child);
+pub(super) struct Daemon(Child);
 
 impl Drop for Daemon {
     fn drop(&mut self) {

@@ -7,7 +7,7 @@ use super::arms::{Arm, Bench, GLOBAL, LRU_SP, Measured};
 use super::{PAPER_MB, sizes};
 
 /// What can be asked for alone.
-pub const ALL: [&str; 4] = ["alone", "mixes", "placeholders", "neighbours"];
+pub const ALL: [&str; 5] = ["alone", "mixes", "placeholders", "neighbours", "overhead"];
 
 /// Ratios of the paper, with and without its applications' control: block I/Os alone (table 6).
 const PAPER_ALONE: [(&str, [f64; 4]); 4] = [
@@ -27,6 +27,7 @@ pub fn table(name: &str, bench: &Bench<'_>) -> Result<String> {
         "alone" => alone(bench),
         "mixes" => mixes(bench),
         "placeholders" => placeholders(bench),
+        "overhead" => super::overhead::overhead(bench),
         _ => neighbours(bench),
     }
 }
