@@ -195,7 +195,9 @@ impl Body for SteerBody {
         if *hint == Hint::Grant {
             owners.iter().try_for_each(|&owner| self.check_may_grant(speaker, owner))?;
         }
-        self.0.steering().engine.want_hits();
+        if !hint.asks() {
+            self.0.steering().engine.want_hits();
+        }
         if let Hint::ListFile { .. } = hint {
             // Now: if the beginning of a list is read unseen, it is followed late or not at all.
             watch::watch_hits(&self.0);

@@ -133,15 +133,26 @@ pub(crate) fn wake(shared: &Shared) -> Result<(), SteerError> {
     if !*rests {
         return Ok(());
     }
-    // Also after a failure: some may be on, and all are switched off later.
-    *rests = false;
     let is_calm = shared.steering().engine.is_calm();
+    let wanted = |kind, of_run: bool| !(is_calm && of_run && Kind::REFERENCES.contains(&kind));
     for kind in Kind::ALL {
-        shared.run.enable(kind, !(is_calm && Kind::REFERENCES.contains(&kind)))?;
-        shared.others.as_ref().map_or(Ok(()), |others| others.enable(kind, true))?;
+        let on = shared.run.enable(kind, wanted(kind, true));
+        let on = on.and_then(|()| shared.others.as_ref().map_or(Ok(()), |others| others.enable(kind, true)));
+        if let Err(error) = on {
+            for instance in shared.instances() {
+                Kind::ALL.iter().for_each(|&kind| drop(instance.enable(kind, false)));
+            }
+            return Err(error);
+        }
+    }
+    *rests = false;
+    let mut steering = shared.steering();
+    if !is_calm {
+        steering.engine.watch_hits();
     }
     // The reading thread asks: there may be much to ask about.
-    shared.steering().engine.lost(0);
+    steering.engine.lost(0);
+    drop(steering);
     shared.wake_reader();
     Ok(())
 }

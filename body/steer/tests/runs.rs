@@ -310,7 +310,8 @@ fn while_no_run_goes_on_nothing_is_watched() {
         let steer = session(8 * MIB);
         let watched = || {
             let all = std::fs::read_dir(common::instances()).expect("instances").flatten();
-            let ours = all.filter(|instance| instance.file_name().to_string_lossy().starts_with("pantler-"));
+            let own = format!("pantler-{}-", std::process::id());
+            let ours = all.filter(|instance| instance.file_name().to_string_lossy().starts_with(&own));
             let on =
                 ours.filter_map(|instance| std::fs::read_to_string(instance.path().join("set_event")).ok());
             // Which threads there are, is known all the time.
@@ -337,6 +338,7 @@ fn while_no_run_goes_on_nothing_is_watched() {
                 assert!(Instant::now() < end, "{} events are still on", watched());
                 std::thread::sleep(Duration::from_millis(50));
             }
+            steer.catch_up();
             let before = steer.counters().events;
             stranger.read(&kept);
             scratch.forget(&lost);
@@ -356,9 +358,8 @@ fn while_no_run_goes_on_nothing_is_watched() {
         steer.body().end_run(program.join(&steer, "short", None));
         rests();
         steer.body().end_run(program.join(&steer, "short", None));
-        while watched() == 10 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let end = Instant::now() + Duration::from_secs(10);
+        while watched() == 10 && Instant::now() < end {}
         let start = Instant::now();
         let run = program.join(&steer, "late", None);
         let late = start.elapsed();
@@ -369,12 +370,13 @@ fn while_no_run_goes_on_nothing_is_watched() {
         rests();
         println!("joined in {took:?}, and while events were switched off in {late:?}");
         took.sort();
-        assert!(took[2] < Duration::from_millis(20), "{took:?}");
+        // On a machine that is emulated, or busy, all takes longer.
+        assert!(took[2] < Duration::from_millis(100), "{took:?}");
         let program = Program::start();
         program.join(&steer, "last", None);
         steer.wait_until_calm();
         let counters = steer.counters();
-        assert!(counters.corrected >= 512, "what had left is known: {counters:?}");
+        assert!(counters.corrected >= 5 * 500, "what had left is known: {counters:?}");
         steer.validate();
     });
 }
