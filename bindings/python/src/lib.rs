@@ -1,4 +1,5 @@
-//! The part of the Python package `pantler` that is Rust: a trace ready for jobs, and running them.
+//! The part of the Python package `pantler` that is Rust: a trace ready for jobs, running them, and
+//! [`hints`] of a program.
 //!
 //! ```text
 //!   pantler.sweep, run, jobs, simulate   Python: which jobs run where, again if a worker was lost
@@ -12,6 +13,7 @@
 use pyo3::prelude::*;
 
 mod array;
+mod hints;
 mod interruptible;
 mod mistakes;
 mod trace;
@@ -20,6 +22,9 @@ mod trace;
 #[pymodule]
 mod _core {
     use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::hints::Hints;
 
     #[pymodule_export]
     use crate::trace::Trace;

@@ -16,9 +16,15 @@ ROOT = Path(__file__).resolve().parents[3]
 Command = Callable[..., list[str]]
 
 
+@pytest.fixture(autouse=True)
+def no_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What runs on this machine besides gets no hints of a test."""
+    monkeypatch.setenv("PANTLER_RUNTIME_DIR", str(tmp_path / "no-hosts"))
+
+
 @pytest.fixture(scope="session")
-def command() -> Command:
-    """Runs ``pantler sim`` with words, and gives the lines it prints."""
+def program() -> Path:
+    """The command."""
     named = os.environ.get("PANTLER_COMMAND")
     built = [ROOT / "target" / profile / "pantler" for profile in ("release", "debug")]
     program = next((path for path in ([Path(named)] if named else built) if path.is_file()), None)
@@ -27,6 +33,12 @@ def command() -> Command:
         if os.environ.get("PANTLER_NO_SKIP") == "1":
             pytest.fail(text)
         pytest.skip(text)
+    return program
+
+
+@pytest.fixture(scope="session")
+def command(program: Path) -> Command:
+    """Runs ``pantler sim`` with words, and gives the lines it prints."""
 
     def sim(*words: str | Path) -> list[str]:
         done = subprocess.run([program, "sim", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True)

@@ -19,6 +19,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// asked of it.
 const FIRST_WORD: Duration = Duration::from_secs(2);
 
+/// A hint below this is asked at once.
+const SHORT_BYTES: usize = 4096;
+
 /// A conversation with one host.
 #[derive(Debug)]
 pub struct Client {
@@ -90,16 +93,17 @@ impl Client {
 
     /// Asks, and waits for the answer. An [`Answer::Error`] comes back as the error.
     pub fn ask(&mut self, request: &Request, file: Option<BorrowedFd<'_>>) -> Result<Answer, ControlError> {
-        if !self.answered && *request != Request::List {
-            // Long requests go to a host that is known to be there.
-            self.exchange(&Request::List, None)?;
+        let line = wire::encode(request)?;
+        let is_short = matches!(request, Request::Hint { .. }) && line.len() < SHORT_BYTES;
+        if !self.answered && *request != Request::List && !is_short {
+            // Long requests, and those that take long, go to a host that is known to be there.
+            self.exchange(&wire::encode(&Request::List)?, None)?;
         }
-        self.exchange(request, file)
+        self.exchange(&line, file)
     }
 
-    fn exchange(&mut self, request: &Request, file: Option<BorrowedFd<'_>>) -> Result<Answer, ControlError> {
-        let line = wire::encode(request)?;
-        let received = self.lines.send(&line, file).and_then(|()| self.lines.receive());
+    fn exchange(&mut self, line: &[u8], file: Option<BorrowedFd<'_>>) -> Result<Answer, ControlError> {
+        let received = self.lines.send(line, file).and_then(|()| self.lines.receive());
         let line = received.map_err(|error| self.silent(&error))?;
         let (line, _) = line.ok_or_else(|| {
             ControlError::failed(format!("no answer from {}: connection closed", self.path.display()))

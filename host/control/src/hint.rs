@@ -115,6 +115,11 @@ impl Hint {
         matches!(self, Self::SetPriority { .. } | Self::SetPolicy { .. } | Self::ListFile { .. })
     }
 
+    /// Whether it only asks.
+    pub fn asks(&self) -> bool {
+        matches!(self, Self::GetPriority { .. } | Self::GetPolicy { .. } | Self::GetList)
+    }
+
     /// Refuses values that make no sense: a priority out of bounds, a range that ends before it
     /// starts.
     /// A body calls it before anything else.

@@ -24,10 +24,17 @@ fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// What the environment says; nothing where another user wrote it, as in a setuid program.
+/// What the environment says; nothing in a program with more rights than its caller, who wrote it.
 fn variable(name: &str) -> Option<OsString> {
-    use rustix::process::{getegid, geteuid, getgid, getuid};
-    std::env::var_os(name).filter(|_| (getuid(), getgid()) == (geteuid(), getegid()))
+    std::env::var_os(name).filter(|_| !has_gained_rights())
+}
+
+/// Whether this program has rights of its file (`AT_SECURE`, 23 in the kernel's `auxvec.h`).
+fn has_gained_rights() -> bool {
+    const SECURE: usize = 23;
+    let Ok(told) = fs::read("/proc/self/auxv") else { return true };
+    let words: Vec<usize> = told.as_chunks().0.iter().map(|&bytes| usize::from_ne_bytes(bytes)).collect();
+    words.as_chunks::<2>().0.iter().any(|&[kind, value]| kind == SECURE && value != 0)
 }
 
 /// The folder in which this process puts its socket.

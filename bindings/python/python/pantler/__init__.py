@@ -10,6 +10,9 @@
 * :func:`jobs` and :func:`run` are its two halves: :class:`Job` after job, and running them.
 * :class:`Trace` is a trace in memory, for several calls.
 
+What a program says about its own files is :mod:`pantler.hints`, :func:`open`, and for loaders
+:mod:`pantler.torch` and :mod:`pantler.filesystem`.
+
 A result carries the very bytes that ``pantler sim --json`` prints for the same run, wherever it
 ran.
 """
@@ -20,6 +23,7 @@ from pantler._result import Result
 from pantler._simulate import SIZES, simulate
 from pantler._sweep import ATTEMPTS, jobs, run, sweep
 from pantler._worker import Job
+from pantler.hints import open_file as open
 
 __all__ = [
     "ATTEMPTS",
@@ -33,6 +37,7 @@ __all__ = [
     "__version__",
     "generators",
     "jobs",
+    "open",
     "policies",
     "run",
     "simulate",

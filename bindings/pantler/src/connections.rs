@@ -1,0 +1,224 @@
+//! The bodies that take hints of a process: runs that hold it, and mounts.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use pantler_control::client::Client;
+use pantler_control::wire::{Answer, Request};
+use pantler_control::{BodyInfo, BodyKind, ControlError, Hint, HintAnswer, OwnerSelector, runtime};
+use pantler_kernel::pid_namespace;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, open, statx};
+use rustix::process::geteuid;
+
+/// Hosts are looked for again after this time, where one may have been missed.
+const AGAIN: Duration = Duration::from_secs(1);
+/// And after this multiple of the time of the last look: a host that is stopped is waited for.
+const AGAIN_TIMES: u32 = 20;
+
+/// The bodies that take hints of this process.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    /// The process that looked, and its user: a child is another one, and so is one that gave up
+    /// its rights.
+    speaker: Option<(u32, u32)>,
+    /// No look before.
+    next_look: Option<Instant>,
+    bodies: Vec<Connection>,
+    /// Some of them have ended since: others may have come.
+    is_incomplete: bool,
+    /// Why a host answered nothing else when it was looked for.
+    refused: Option<ControlError>,
+}
+
+/// A body, and where its host is. A call connects anew: between calls the program may close any
+/// descriptor, fork, or be one of very many.
+#[derive(Debug)]
+struct Connection {
+    info: BodyInfo,
+    /// Of the files of a mount, major and minor.
+    device: Option<(u32, u32)>,
+    socket: PathBuf,
+}
+
+/// An answer, and the bytes of a block where it comes from.
+pub(crate) type Answered = (HintAnswer, u32);
+
+impl Connections {
+    pub(crate) const fn new() -> Connections {
+        Connections {
+            speaker: None,
+            next_look: None,
+            bodies: Vec::new(),
+            is_incomplete: false,
+            refused: None,
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&mut self) -> usize {
+        self.look(true);
+        self.bodies.len()
+    }
+
+    /// Says a hint to those that it is for: about a file to the mount that the file is on, or else
+    /// to the runs; about none to all. The answers, those of runs first; none without a connection.
+    ///
+    /// # Errors
+    /// What the first refused, if none accepted.
+    pub(crate) fn tell(
+        &mut self,
+        file: Option<BorrowedFd<'_>>,
+        hint: impl Fn(PathBuf, &BodyInfo) -> Hint,
+    ) -> Result<Vec<Answered>, ControlError> {
+        self.look(self.bodies.is_empty() || self.is_incomplete);
+        if self.bodies.is_empty() {
+            return self.refused.clone().map_or(Ok(Vec::new()), Err);
+        }
+        let file = file.map(Named::new).transpose()?;
+        let device = file.as_ref().and_then(|file| file.device);
+        if device.is_some() && !self.has_mount(device) {
+            self.look(true);
+        }
+        let on_mount = self.has_mount(device);
+        let is_meant = |body: &Connection| file.is_none() || body.device == device.filter(|_| on_mount);
+        let path = file.as_ref().map_or_else(PathBuf::new, |file| file.path.clone());
+        let (mut answers, mut refused, mut gone) = (Vec::new(), None, Vec::new());
+        for (at, body) in self.bodies.iter_mut().enumerate().filter(|(_, body)| is_meant(body)) {
+            let hint = hint(path.clone(), &body.info);
+            match body.say(&hint, file.as_ref().map(|file| file.for_hint(&hint))) {
+                Ok(Some(answer)) => answers.push((answer, body.info.block_bytes)),
+                Ok(None) => gone.push(at),
+                Err(error) => refused = refused.or(Some(error)),
+            }
+        }
+        self.is_incomplete |= !gone.is_empty();
+        gone.into_iter().rev().for_each(|at| drop(self.bodies.remove(at)));
+        refused.filter(|_| answers.is_empty()).map_or(Ok(answers), Err)
+    }
+
+    fn has_mount(&self, device: Option<(u32, u32)>) -> bool {
+        device.is_some() && self.bodies.iter().any(|body| body.device == device)
+    }
+
+    /// Looks for hosts, if that is wanted and the last look was long ago. Alone: a program may fork
+    /// at any time, and its handlers of signals belong to its own threads.
+    fn look(&mut self, is_wanted: bool) {
+        let speaker = (std::process::id(), geteuid().as_raw());
+        let is_other = self.speaker != Some(speaker);
+        let is_early = self.next_look.is_some_and(|next| Instant::now() < next);
+        if !is_other && (is_early || !is_wanted) {
+            return;
+        }
+        let start = Instant::now();
+        (self.refused, self.is_incomplete) = (None, false);
+        self.bodies.clear();
+        for socket in runtime::sockets() {
+            match Connection::of_host(&socket) {
+                Ok(bodies) => self.bodies.extend(bodies),
+                Err(error) => self.refused = Some(error),
+            }
+        }
+        self.bodies.sort_by_key(|body| body.info.kind == BodyKind::Mount);
+        self.next_look = Some(start + AGAIN.max(start.elapsed() * AGAIN_TIMES));
+        self.speaker = Some(speaker);
+    }
+}
+
+impl Connection {
+    /// The bodies of a host that take hints of this process.
+    ///
+    /// # Errors
+    /// The host has too many connections of this user.
+    fn of_host(socket: &Path) -> Result<Vec<Connection>, ControlError> {
+        let bodies = match reach(socket).map(|mut client| client.bodies()) {
+            Some(Err(error @ ControlError::Bound { .. })) => return Err(error),
+            Some(Ok(bodies)) => bodies,
+            _ => Vec::new(),
+        };
+        let connect = |info: BodyInfo| {
+            let device = match &info.mount_point {
+                Some(point) => Some(device_of(CWD, point)?),
+                None => None,
+            };
+            let body = Connection { info, device, socket: socket.to_owned() };
+            // A run answers its own processes.
+            let is_taken = body.device.is_some() || matches!(body.say(&PROBE, None), Ok(Some(_)));
+            is_taken.then_some(body)
+        };
+        Ok(bodies.into_iter().filter_map(connect).collect())
+    }
+
+    /// Says a hint. None if this body is gone, or holds this process no more.
+    fn say(&self, hint: &Hint, file: Option<BorrowedFd<'_>>) -> Result<Option<HintAnswer>, ControlError> {
+        let Some(mut client) = reach(&self.socket) else { return Ok(None) };
+        let request = |hint: &Hint| {
+            let (on, owner) = (self.info.name.clone(), speaker());
+            Request::Hint { on, owner, hint: hint.clone() }
+        };
+        match client.ask(&request(hint), file) {
+            Ok(Answer::Hint(answer)) => Ok(Some(answer)),
+            Ok(_) => Ok(None),
+            // Of the body, or of the file.
+            Err(error @ ControlError::NotFound { .. }) => match client.ask(&request(&PROBE), None) {
+                Ok(_) if *hint != PROBE => Err(error),
+                _ => Ok(None),
+            },
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Connects to a host. Only those of root and of the same user are told anything.
+fn reach(socket: &Path) -> Option<Client> {
+    let own = geteuid().as_raw();
+    let client = Client::connect(socket).ok()?;
+    client.host_user().is_some_and(|user| user == 0 || user == own).then_some(client)
+}
+
+/// What a body that holds this process answers.
+const PROBE: Hint = Hint::GetPolicy { priority: 0 };
+
+/// This process, for hosts. In a container its number is another one: the kernel says which.
+fn speaker() -> OwnerSelector {
+    match pid_namespace::foreign() {
+        None => OwnerSelector::Pid(std::process::id()),
+        Some(_) => OwnerSelector::Caller,
+    }
+}
+
+/// A file that a hint is about.
+struct Named<'a> {
+    path: PathBuf,
+    device: Option<(u32, u32)>,
+    /// As the program has it.
+    file: BorrowedFd<'a>,
+    /// It names the file, and gives no right to read or write it.
+    opened: OwnedFd,
+}
+
+impl Named<'_> {
+    fn new(file: BorrowedFd<'_>) -> Result<Named<'_>, ControlError> {
+        let link = format!("/proc/self/fd/{}", file.as_raw_fd());
+        // For messages: the file itself comes with the hint.
+        let path = std::fs::read_link(&link).unwrap_or_default();
+        let opened = open(&link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        let opened = opened.map_err(|error| ControlError::failed(format!("{}: {error}", path.display())))?;
+        Ok(Named { path, device: device_of(opened.as_fd(), Path::new("")), file, opened })
+    }
+
+    /// What comes with a hint. Who lists a file shows that it may be read: it is open.
+    fn for_hint(&self, hint: &Hint) -> BorrowedFd<'_> {
+        match hint {
+            Hint::ListFile { .. } => self.file,
+            _ => self.opened.as_fd(),
+        }
+    }
+}
+
+/// The device of a file. A server of it is not asked: it may stand still.
+fn device_of(folder: BorrowedFd<'_>, path: &Path) -> Option<(u32, u32)> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let told = statx(folder, path, flags, StatxFlags::TYPE).ok()?;
+    Some((told.stx_dev_major, told.stx_dev_minor))
+}

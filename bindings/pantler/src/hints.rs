@@ -1,0 +1,210 @@
+//! The calls.
+
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+use pantler_control::{BodyInfo, ControlError, Hint, HintAnswer, ListAnswer, PolicyName};
+
+use crate::connections::{Answered, Connections};
+
+/// A child looks so often whether the lock is free that it got from its parent.
+const LOOKS_AFTER_FORK: u32 = 20;
+const LOOK_AFTER_FORK: Duration = Duration::from_millis(10);
+
+/// The hints of this process. Calls come from any thread; a child that was forked has its own. A
+/// call waits for the answers of its runs and mounts, for 30 seconds at most each.
+#[derive(Debug)]
+pub struct Hints {
+    connections: Mutex<Connections>,
+    /// The process that takes the lock; 0 before the first call. If a thread holds it when a child
+    /// is forked, it is held there for ever.
+    process: AtomicU32,
+    /// The child in which that happened.
+    lost: AtomicU32,
+}
+
+impl Default for Hints {
+    fn default() -> Hints {
+        Hints::new()
+    }
+}
+
+impl Hints {
+    /// Connects to nothing yet: a call does.
+    pub const fn new() -> Hints {
+        let (process, lost) = (AtomicU32::new(0), AtomicU32::new(0));
+        Hints { connections: Mutex::new(Connections::new()), process, lost }
+    }
+
+    /// Runs and mounts that take hints of this process; with none, calls have no effect.
+    pub fn connections(&self) -> usize {
+        self.lock().map_or(0, |mut connections| connections.count())
+    }
+
+    /// Blocks of a file leave after those of files of lower priority; 0 is the default. Those that
+    /// are cached move at once.
+    ///
+    /// # Errors
+    /// A priority outside of -1024 to 1023, more priorities than an owner may have (64), or
+    /// what is not a regular file.
+    pub fn set_priority(&self, file: impl AsFd, priority: i32) -> Result<(), ControlError> {
+        self.tell(Some(file.as_fd()), |path, _| Hint::SetPriority { path, priority }).map(drop)
+    }
+
+    /// The priority of a file; 0 without a connection.
+    ///
+    /// # Errors
+    /// What is not a regular file.
+    pub fn priority(&self, file: impl AsFd) -> Result<i32, ControlError> {
+        match self.tell(Some(file.as_fd()), |path, _| Hint::GetPriority { path })?[..] {
+            [(HintAnswer::Priority(priority), _), ..] => Ok(priority),
+            _ => Ok(0),
+        }
+    }
+
+    /// The replacement policy among blocks of one priority.
+    ///
+    /// # Errors
+    /// As [`set_priority`](Self::set_priority).
+    pub fn set_policy(&self, priority: i32, policy: PolicyName) -> Result<(), ControlError> {
+        self.tell(None, |_, _| Hint::SetPolicy { priority, policy }).map(drop)
+    }
+
+    /// The policy of a priority; LRU without a connection.
+    ///
+    /// # Errors
+    /// A priority outside of -1024 to 1023.
+    pub fn policy(&self, priority: i32) -> Result<PolicyName, ControlError> {
+        match self.tell(None, |_, _| Hint::GetPolicy { priority })?[..] {
+            [(HintAnswer::Policy(policy), _), ..] => Ok(policy),
+            _ => Ok(PolicyName::Lru),
+        }
+    }
+
+    /// Gives the cached blocks of these bytes a priority until each is used again or leaves.
+    /// Returns how many bytes these blocks have.
+    ///
+    /// # Errors
+    /// As [`set_priority`](Self::set_priority), and a range without bytes.
+    pub fn set_temporary_priority(
+        &self,
+        file: impl AsFd,
+        bytes: Range<u64>,
+        priority: i32,
+    ) -> Result<u64, ControlError> {
+        if bytes.is_empty() {
+            let text = format!("bytes {} to {}: expected an end after the first", bytes.start, bytes.end);
+            return Err(ControlError::invalid(text));
+        }
+        let hint = |path, info: &BodyInfo| {
+            let block = u64::from(info.block_bytes.max(1));
+            let (first, last) = (bytes.start / block, (bytes.end - 1) / block);
+            Hint::SetTemporaryPriority { path, first, last, priority }
+        };
+        match self.tell(Some(file.as_fd()), hint)?[..] {
+            [(HintAnswer::Marked(blocks), block_bytes), ..] => Ok(blocks * u64::from(block_bytes)),
+            _ => Ok(0),
+        }
+    }
+
+    /// These ranges of bytes of a file, without any the whole file, are read next, in this order:
+    /// the access list of this process. `follows` says that they come after those on the list.
+    ///
+    /// # Errors
+    /// A range that ends before it begins, a file that this user may not read, a bound.
+    pub fn list(
+        &self,
+        file: impl AsFd,
+        ranges: &[(i64, i64)],
+        follows: bool,
+    ) -> Result<ListAnswer, ControlError> {
+        let hint = |path, _: &BodyInfo| Hint::ListFile { path, ranges: ranges.to_vec(), append: follows };
+        self.tell(Some(file.as_fd()), hint).map(of_lists)
+    }
+
+    /// How far the access list is; all 0 where there is none.
+    ///
+    /// # Errors
+    /// A host that does not answer in time.
+    pub fn get_list(&self) -> Result<ListAnswer, ControlError> {
+        self.tell(None, |_, _| Hint::GetList).map(of_lists)
+    }
+
+    /// The access list ends here. What was fetched for it stays.
+    ///
+    /// # Errors
+    /// A host that does not answer in time.
+    pub fn end_list(&self) -> Result<(), ControlError> {
+        self.tell(None, |_, _| Hint::EndList).map(drop)
+    }
+
+    /// Takes back all that was hinted.
+    ///
+    /// # Errors
+    /// A host that does not answer in time.
+    pub fn clear(&self) -> Result<(), ControlError> {
+        self.tell(None, |_, _| Hint::Clear).map(drop)
+    }
+
+    /// The answers, those of runs first.
+    fn tell(
+        &self,
+        file: Option<BorrowedFd<'_>>,
+        hint: impl Fn(PathBuf, &BodyInfo) -> Hint,
+    ) -> Result<Vec<Answered>, ControlError> {
+        // What makes no sense is refused without a connection, too.
+        hint(PathBuf::new(), &BodyInfo { block_bytes: 1, ..BodyInfo::default() }).check()?;
+        if let Some(file) = file
+            && rustix::io::fcntl_getfd(file).is_err()
+        {
+            let text = format!("descriptor {}: expected an open file", file.as_raw_fd());
+            return Err(ControlError::invalid(text));
+        }
+        self.lock().map_or(Ok(Vec::new()), |mut connections| connections.tell(file, hint))
+    }
+
+    /// None in a child that was forked while another thread held the lock.
+    fn lock(&self) -> Option<MutexGuard<'_, Connections>> {
+        let process = std::process::id();
+        let _ = self.process.compare_exchange(0, process, Ordering::Relaxed, Ordering::Relaxed);
+        let mut looks = LOOKS_AFTER_FORK;
+        while self.process.load(Ordering::Relaxed) != process {
+            let taken = match self.connections.try_lock() {
+                Ok(taken) => taken,
+                Err(TryLockError::Poisoned(error)) => error.into_inner(),
+                Err(TryLockError::WouldBlock)
+                    if looks > 0 && self.lost.load(Ordering::Relaxed) != process =>
+                {
+                    looks -= 1;
+                    std::thread::sleep(LOOK_AFTER_FORK);
+                    continue;
+                }
+                Err(TryLockError::WouldBlock) => {
+                    self.lost.store(process, Ordering::Relaxed);
+                    return None;
+                }
+            };
+            self.process.store(process, Ordering::Relaxed);
+            return Some(taken);
+        }
+        Some(self.connections.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Lists of several bodies, as one.
+fn of_lists(answers: Vec<Answered>) -> ListAnswer {
+    answers.into_iter().fold(ListAnswer::default(), |all, (answer, _)| match answer {
+        HintAnswer::List(list) => ListAnswer {
+            ranges: all.ranges + list.ranges,
+            blocks_done: all.blocks_done + list.blocks_done,
+            blocks_left: all.blocks_left + list.blocks_left,
+            in_flight: all.in_flight + list.in_flight,
+            trimmed: all.trimmed + list.trimmed,
+        },
+        _ => all,
+    })
+}

@@ -1,0 +1,174 @@
+//! The examples, in C and in Rust, where programs run: steered, on a mount, and without either.
+//! Needs root, `/dev/fuse` and the command; says why when it cannot run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const FILE_BYTES: u64 = 32 << 20;
+const MEMORY: &str = "20M";
+const PASSES: u64 = 5;
+
+/// Where cargo puts what it builds.
+fn built(name: &str) -> PathBuf {
+    let tests = std::env::current_exe().expect("a path");
+    let path = tests.ancestors().nth(2).expect("a folder").join(name);
+    assert!(path.exists(), "{} is not built: cargo build --workspace --all-targets", path.display());
+    path
+}
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    /// `None`, and a line that says why, where programs cannot be steered or nothing be mounted.
+    fn new() -> Option<Place> {
+        // Not on a file system in memory.
+        let place = Place(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder"));
+        if place.pantler(&["doctor"]).status.success() && Path::new("/dev/fuse").exists() {
+            return Some(place);
+        }
+        assert!(
+            std::env::var_os("PANTLER_NO_SKIP").is_none(),
+            "pantler doctor says that something is missing"
+        );
+        eprintln!("skipped: pantler doctor says that something is missing");
+        None
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.env("PANTLER_RUNTIME_DIR", self.path("run")).env_remove("SUDO_UID");
+        command
+    }
+
+    fn pantler(&self, words: &[&str]) -> Output {
+        self.command(&built("pantler")).args(words).output().expect("started")
+    }
+
+    fn ok(&self, words: &[&str]) -> String {
+        let done = self.pantler(words);
+        assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).expect("text")
+    }
+
+    /// A file that is on the disk, and not in memory.
+    fn file(&self, name: &str) -> String {
+        let path = self.path(name);
+        fs::write(&path, vec![7; FILE_BYTES as usize]).expect("written");
+        let file = fs::File::open(&path).expect("open");
+        file.sync_all().expect("on the disk");
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("forgotten");
+        path
+    }
+
+    /// A program in C, with the library as it is installed.
+    fn compiled(&self, name: &str, source: &Path) -> String {
+        let (output, include) = (self.path(name), Path::new(env!("CARGO_MANIFEST_DIR")).join("include"));
+        for installed in ["libpantler.so", "libpantler.so.0"] {
+            let _ = std::os::unix::fs::symlink(built("deps/libpantler.so"), self.path(installed));
+        }
+        let mut compile = Command::new("cc");
+        compile.args(["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-o", &output]);
+        let folder = self.0.path().display().to_string();
+        compile.arg(source).arg("-I").arg(include).args(["-L", &folder, "-lpantler", "-lpthread"]);
+        compile.arg(format!("-Wl,-rpath,{folder}"));
+        assert!(compile.status().expect("cc").success());
+        output
+    }
+}
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name)
+}
+
+fn run(mut command: Command) {
+    let done = command.output().expect("started");
+    assert!(done.status.success(), "{command:?}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// The number behind a name in a line of JSON; the first, which is that of all owners.
+fn number(json: &str, name: &str) -> u64 {
+    let (_, rest) = json.split_once(&format!("\"{name}\":")).unwrap_or_else(|| panic!("{name}: {json}"));
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().expect("a number")
+}
+
+/// Protects programs that are written with the library: their hints take effect where they run, and
+/// save what the policy saves; without a connection they do the same work.
+#[test]
+fn ten_lines_save_a_third_of_the_reads() {
+    let Some(place) = Place::new() else { return };
+    let programs =
+        [place.compiled("cycles", &example("cycles.c")), built("examples/cycles").display().to_string()];
+    for (language, program) in ["C", "Rust"].into_iter().zip(&programs) {
+        // LRU keeps nothing of a cycle that is longer than the cache.
+        let (all, file) = (PASSES * FILE_BYTES, place.file(language));
+        run({
+            let mut alone = place.command(Path::new(program));
+            alone.arg(&file);
+            alone
+        });
+        let file = place.file(language);
+        let report = place.path("report");
+        place.ok(&["run", "--memory", MEMORY, "--report", &report, "--", program, &file]);
+        let steered = number(&fs::read_to_string(&report).expect("a report"), "read_bytes");
+
+        let (origin, point) =
+            (place.path(&format!("origin-{language}")), place.path(&format!("point-{language}")));
+        fs::create_dir(&origin).and_then(|()| fs::create_dir(&point)).expect("folders");
+        fs::rename(&file, format!("{origin}/file")).expect("moved");
+        place.ok(&["mount", &origin, &point, "--cache", MEMORY]);
+        run({
+            let mut on_mount = place.command(Path::new(program));
+            on_mount.arg(format!("{point}/file"));
+            on_mount
+        });
+        let mounted = number(&place.ok(&["stat", &point, "--json"]), "read_bytes");
+        place.ok(&["umount", &point]);
+        println!("{language}: of {all} bytes it reads {steered} steered, {mounted} on a mount");
+        assert!(steered * 10 < all * 7 && mounted * 10 < all * 7);
+        assert!(steered >= FILE_BYTES && mounted >= FILE_BYTES);
+    }
+}
+
+/// Protects readers of the documentation: what it shows is what is run here.
+#[test]
+fn the_documentation_shows_the_examples() {
+    let bindings = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a folder");
+    let text = fs::read_to_string(bindings.join("../docs/PROGRAMS.md")).expect("a text");
+    for name in ["pantler/examples/cycles.c", "pantler/examples/cycles.rs", "python/examples/cycles.py"] {
+        let example = fs::read_to_string(bindings.join(name)).expect("an example");
+        assert!(text.contains(&format!("\n{example}```")), "{name}");
+    }
+}
+
+/// Protects programs from mistakes: each call of C tells what is wrong, and none crashes.
+#[test]
+fn every_call_of_c_answers() {
+    let Some(place) = Place::new() else { return };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/calls.c");
+    let program = place.compiled("calls", &source);
+    let file = place.file("file");
+    run({
+        let mut alone = place.command(Path::new(&program));
+        alone.args([&*file, "0"]);
+        alone
+    });
+    place.ok(&["run", "--memory", MEMORY, "--profile", "none", "--", &program, &file, "1"]);
+
+    // On a mount, without a run; the first pause is longer than a host waits for a word.
+    let [origin, point] = ["origin", "point"].map(|name| place.path(name));
+    fs::create_dir(&origin).and_then(|()| fs::create_dir(&point)).expect("folders");
+    fs::rename(&file, format!("{origin}/file")).expect("moved");
+    place.ok(&["mount", &origin, &point, "--cache", MEMORY]);
+    run({
+        let mut on_mount = place.command(Path::new(&program));
+        on_mount.args([&format!("{point}/file"), "1", "12"]);
+        on_mount
+    });
+    place.ok(&["umount", &point]);
+}
