@@ -98,6 +98,8 @@ fn read(bench: &Bench<'_>, place: Place, hot: &Path, size: &str) -> Result<f64> 
     if place == Place::BesideDaemon {
         std::thread::sleep(RESTS);
     }
+    // After a rest the processor's caches are cold.
+    fs::read(hot)?;
     let mut command = below(bench, place == Place::InRun, &script);
     let start = Instant::now();
     if !command.status()?.success() {
