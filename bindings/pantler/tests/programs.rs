@@ -81,6 +81,16 @@ impl Place {
     }
 }
 
+impl Drop for Place {
+    /// A test that failed has left its mount.
+    fn drop(&mut self) {
+        for name in ["point", "point-C", "point-Rust"] {
+            let mut command = Command::new("umount");
+            let _ = command.args(["--lazy", "--quiet", &self.path(name)]).output();
+        }
+    }
+}
+
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name)
 }
