@@ -192,7 +192,7 @@ def test_a_loader_s_order_is_followed(run: tuple[Run, Path]) -> None:
     files = [forgotten(folder / f"sample{number}", 256 << 10) for number in range(64)]
     script = folder / "epoch.py"
     script.write_text(
-        "import random, sys\n"
+        "import random, sys, time\n"
         "from pantler import hints\n"
         "from pantler.torch import ListedSampler\n"
         "files = sys.argv[1:]\n"
@@ -200,7 +200,7 @@ def test_a_loader_s_order_is_followed(run: tuple[Run, Path]) -> None:
         "for name in ListedSampler(order, lambda name: name, ahead=32):\n"
         "    with open(name, 'rb') as file:\n"
         "        file.read()\n"
-        "import time\n"
+        "    time.sleep(0.005)  # a step of training\n"
         "end = time.monotonic() + 5\n"
         "while hints.access_list().blocks_left and time.monotonic() < end:\n"
         "    time.sleep(0.01)\n"
