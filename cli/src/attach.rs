@@ -2,8 +2,7 @@
 
 use anyhow::Result;
 use clap::Args;
-use pantler_control::client::Client;
-use pantler_control::{BodyKind, ControlError, RunSpec, Size};
+use pantler_control::{ControlError, RunSpec, Size};
 use pantler_kernel::group;
 use pantler_kernel::process::{Member, command_of, read_process};
 use std::cell::RefCell;
@@ -85,11 +84,7 @@ fn join(arguments: &Attach, programs: &mut Programs, spec: &RunSpec, stopped: &A
             "--memory: expected a size, or a daemon that steers (pantler daemon --memory SIZE)",
         )
     };
-    let mut daemon = Client::daemon().ok_or_else(absent)?;
-    let took = daemon.begin_run(spec)?;
-    if !took.iter().any(|body| body.kind == BodyKind::Steer) {
-        return Err(absent().into());
-    }
+    let daemon = run::join(spec)?.ok_or_else(absent)?;
     let (quiet, host) = (arguments.words.quiet, daemon.path().to_owned());
     let daemon = RefCell::new(daemon);
     let is_gone = || daemon.borrow().is_gone_within(Duration::ZERO);
@@ -99,7 +94,7 @@ fn join(arguments: &Attach, programs: &mut Programs, spec: &RunSpec, stopped: &A
         took.or_else(|error| if is_gone() { Ok(0) } else { Err(error) })
     };
     let has_next = || {
-        let next = if is_gone() { run::join(spec) } else { None };
+        let next = if is_gone() { run::join(spec).ok().flatten() } else { None };
         next.map(|next| *daemon.borrow_mut() = next).is_some()
     };
     programs.steer(&programs.name(), "the daemon's memory", quiet, stopped, attach, has_next)?;

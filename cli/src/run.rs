@@ -142,8 +142,8 @@ fn stay_joined(mut daemon: Client, spec: &RunSpec) -> io::Result<()> {
         if !daemon.is_gone_within(LOOK) {
             continue;
         }
-        let next = join(&spec).and_then(|mut next| next.take_in(std::process::id()).map(|_| next).ok());
-        match next {
+        let next = join(&spec).ok().flatten();
+        match next.and_then(|mut next| next.take_in(std::process::id()).map(|_| next).ok()) {
             Some(next) => daemon = next,
             None => std::thread::sleep(LOOK),
         }
@@ -152,10 +152,13 @@ fn stay_joined(mut daemon: Client, spec: &RunSpec) -> io::Result<()> {
 }
 
 /// Begins a run at a daemon that steers, if there is one.
-pub fn join(spec: &RunSpec) -> Option<Client> {
-    let mut daemon = Client::daemon()?;
-    let took = daemon.begin_run(spec).ok()?;
-    took.iter().any(|body| body.kind == BodyKind::Steer).then_some(daemon)
+///
+/// # Errors
+/// What it refuses.
+pub fn join(spec: &RunSpec) -> Result<Option<Client>, ControlError> {
+    let Some(mut daemon) = Client::daemon() else { return Ok(None) };
+    let took = daemon.begin_run(spec)?;
+    Ok(took.iter().any(|body| body.kind == BodyKind::Steer).then_some(daemon))
 }
 
 /// Without a session of its own a program has nothing to report.

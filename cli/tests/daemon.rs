@@ -227,8 +227,8 @@ fn what_goes_on_joins_the_next_daemon() {
 
     let _next = start(&place, "12M");
     eventually("both have joined again", || live("job") && live("served"));
-    // The run is there before its processes are. What the first daemon had cached is the kernel's:
-    // the next one steers what it brings in.
+    // The run is there before its processes are. The next daemon steers what it brings in; the
+    // kernel has what the first one had cached.
     let job_told = || {
         let told = stat(&place);
         told.split("{\"owner\":").find(|owner| owner.starts_with("\"job\"")).unwrap().to_owned()

@@ -207,7 +207,7 @@ impl Named<'_> {
         Ok(Named { path, device: device_of(opened.as_fd(), Path::new("")), file, opened })
     }
 
-    /// What comes with a hint. Who lists a file shows that it may be read: it is open.
+    /// What comes with a hint. With a list it is the open file, which shows that it may be read.
     fn for_hint(&self, hint: &Hint) -> BorrowedFd<'_> {
         match hint {
             Hint::ListFile { .. } => self.file,

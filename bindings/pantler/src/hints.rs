@@ -198,13 +198,7 @@ impl Hints {
 /// Lists of several bodies, as one.
 fn of_lists(answers: Vec<Answered>) -> ListAnswer {
     answers.into_iter().fold(ListAnswer::default(), |all, (answer, _)| match answer {
-        HintAnswer::List(list) => ListAnswer {
-            ranges: all.ranges + list.ranges,
-            blocks_done: all.blocks_done + list.blocks_done,
-            blocks_left: all.blocks_left + list.blocks_left,
-            in_flight: all.in_flight + list.in_flight,
-            trimmed: all.trimmed + list.trimmed,
-        },
+        HintAnswer::List(list) => all + list,
         _ => all,
     })
 }

@@ -20,7 +20,7 @@ fn built(name: &str) -> PathBuf {
 struct Place(tempfile::TempDir);
 
 impl Place {
-    /// `None`, and a line that says why, where programs cannot be steered or nothing be mounted.
+    /// `None`, and a line that says why, on a machine that lacks what steering or mounting needs.
     fn new() -> Option<Place> {
         // Not on a file system in memory.
         let place = Place(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder"));

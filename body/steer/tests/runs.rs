@@ -345,7 +345,7 @@ fn while_no_run_goes_on_nothing_is_watched() {
             steer.wait_until_calm();
             assert_eq!(steer.counters().events, before);
         }
-        // One that has ended before anybody looked for it; and one that begins while events are
+        // A run that begins and ends between two looks; and one that begins while events are
         // switched off.
         let mut program = Program::start();
         let rests = || {

@@ -42,8 +42,8 @@ impl Client {
 
     /// Connects to the daemon, if one runs.
     pub fn daemon() -> Option<Client> {
-        let is_daemon = |path: &PathBuf| path.file_name() == Some(runtime::DAEMON_SOCKET.as_ref());
-        runtime::sockets().iter().filter(|path| is_daemon(path)).find_map(|path| Client::connect(path).ok())
+        let sockets = runtime::sockets();
+        sockets.iter().filter(|path| runtime::is_daemon(path)).find_map(|path| Client::connect(path).ok())
     }
 
     /// Talks to every host this user may speak to, to all at the same time: hosts that are silent
@@ -72,7 +72,7 @@ impl Client {
         receiver.into_iter()
     }
 
-    /// The user whose process listens.
+    /// The user of the process that listens.
     pub fn host_user(&self) -> Option<u32> {
         self.host().map(|peer| peer.uid.as_raw())
     }
@@ -83,7 +83,7 @@ impl Client {
 
     /// Whether this is the daemon, and no command that hosts a body of its own.
     pub fn is_daemon(&self) -> bool {
-        self.path.file_name() == Some(runtime::DAEMON_SOCKET.as_ref())
+        runtime::is_daemon(&self.path)
     }
 
     /// The socket's path.

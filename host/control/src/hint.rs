@@ -205,7 +205,7 @@ pub enum HintAnswer {
 }
 
 /// What is known of an access list; all 0 when there is none, or it is done.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, derive_more::Add, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListAnswer {
     /// Files or ranges that are not behind.
     pub ranges: u64,

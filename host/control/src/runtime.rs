@@ -24,7 +24,7 @@ fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// What the environment says; nothing in a program with more rights than its caller, who wrote it.
+/// What the environment says; nothing in a program with more rights than its caller: that wrote it.
 fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|_| !has_gained_rights())
 }
@@ -92,6 +92,11 @@ fn is_trusted(folder: &Path, uid: u32) -> bool {
     metadata.is_dir() && by_known && metadata.mode() & 0o022 == 0
 }
 
+/// Whether a socket is the daemon's.
+pub(crate) fn is_daemon(socket: &Path) -> bool {
+    socket.file_name() == Some(DAEMON_SOCKET.as_ref())
+}
+
 /// All sockets a client should ask, the daemon's first.
 pub fn sockets() -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = folders()
@@ -102,7 +107,7 @@ pub fn sockets() -> Vec<PathBuf> {
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "sock"))
         .collect();
-    found.sort_by_key(|path| (path.file_name() != Some(DAEMON_SOCKET.as_ref()), path.clone()));
+    found.sort_by_key(|path| (!is_daemon(path), path.clone()));
     found
 }
 
