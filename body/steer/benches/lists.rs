@@ -126,7 +126,7 @@ fn plans(folder: &Path) -> Result<[(&'static str, Plan); 3], Failure> {
 fn measure(folder: &Path, plan: &Plan, computing: u64, steered: bool, listed: bool) -> Result<f64, Failure> {
     for (path, ..) in plan {
         let file = File::open(path)?;
-        pages::drop_blocks(file.as_fd(), 0, file.metadata()?.len().div_ceil(pages::BLOCK_BYTES))?;
+        pages::drop_blocks(file.as_fd(), 0, file.metadata()?.len().div_ceil(pages::block_bytes()))?;
     }
     let text = plan.iter().fold(String::new(), |mut text, (path, start, end)| {
         let _ = writeln!(text, "{start} {end} {}", path.display());

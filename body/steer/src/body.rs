@@ -22,7 +22,7 @@ use crate::steering::Steering;
 use crate::watch;
 use pantler_kernel::clock;
 use pantler_kernel::group;
-use pantler_kernel::pages::BLOCK_BYTES;
+use pantler_kernel::pages::block_bytes;
 use pantler_kernel::process::{lineage, threads_of, user_of};
 
 /// Files that may have a priority before they are read; the bound of the steward holds besides.
@@ -114,7 +114,7 @@ impl SteerBody {
         let counters = engine.counters();
         // Without a count of the device for these programs alone: what came into the page cache.
         let counted = self.0.group.device_read_bytes().filter(|_| !self.0.is_charged_elsewhere());
-        let read_bytes = counted.unwrap_or(counters.brought_in * BLOCK_BYTES);
+        let read_bytes = counted.unwrap_or(counters.brought_in * block_bytes());
         let mut totals = engine.steward().totals();
         // Readahead by the kernel that the steward was told of too late is known here alone.
         totals.references = counters.references;
@@ -156,7 +156,7 @@ impl SteerBody {
                 // One owner has all that the run did.
                 *counters = Counters { blocks: counters.blocks, ..*totals };
             } else {
-                counters.read_bytes = (counters.misses + counters.ahead_used) * BLOCK_BYTES;
+                counters.read_bytes = (counters.misses + counters.ahead_used) * block_bytes();
             }
         }
         stats
@@ -172,7 +172,7 @@ impl SteerBody {
             uid: options.uid,
             pid: std::process::id(),
             capacity_blocks: u64::from(engine.capacity()),
-            block_bytes: BLOCK_BYTES as u32,
+            block_bytes: block_bytes() as u32,
             allocation: options.allocation.to_string(),
         }
     }
@@ -249,7 +249,7 @@ impl Body for SteerBody {
         Ok(FileExplanation {
             body,
             path: path.to_path_buf(),
-            blocks: (size as u64).div_ceil(BLOCK_BYTES),
+            blocks: (size as u64).div_ceil(block_bytes()),
             cached_blocks: story.cached_blocks,
             owners: story.owners(|owner| owners.name(owner)),
             priority,
@@ -385,7 +385,7 @@ fn file_stats(steering: &Steering) -> (Vec<FileStat>, u64) {
                 hits: file.references - read,
                 ahead_used,
                 misses: read - ahead_used,
-                read_bytes: file.brought_in * BLOCK_BYTES,
+                read_bytes: file.brought_in * block_bytes(),
                 blocks: file.blocks,
                 ..Counters::default()
             },

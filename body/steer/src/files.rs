@@ -18,7 +18,7 @@ use pantler_pagecache::FileKey;
 
 use pantler_kernel::file_handle::FileHandle;
 use pantler_kernel::mount_table::kernel_dev;
-use pantler_kernel::pages::BLOCK_BYTES;
+use pantler_kernel::pages::block_bytes;
 
 pub(crate) mod devices;
 mod layers;
@@ -176,7 +176,7 @@ impl Files {
             return false;
         }
         let file = &mut self.slots[slot as usize];
-        file.size_blocks = meta.size().div_ceil(BLOCK_BYTES).max(1);
+        file.size_blocks = meta.size().div_ceil(block_bytes()).max(1);
         self.resized.push((slot, file.size_blocks));
         if file.handle.is_none() {
             file.handle = FileHandle::of(opened.as_fd()).ok();

@@ -88,7 +88,7 @@ fn is_awaited(file: BorrowedFd<'_>, index: u64) -> bool {
     let mut byte = [0];
     let flags = rustix::io::ReadWriteFlags::NOWAIT;
     let read =
-        rustix::io::preadv2(file, &mut [io::IoSliceMut::new(&mut byte)], index * pages::BLOCK_BYTES, flags);
+        rustix::io::preadv2(file, &mut [io::IoSliceMut::new(&mut byte)], index * pages::block_bytes(), flags);
     read == Err(rustix::io::Errno::AGAIN)
 }
 

@@ -13,7 +13,7 @@ use pantler_steward::lists::Chunk;
 use rustix::fs::{FileType, OFlags, Stat};
 
 use crate::steering::Steering;
-use pantler_kernel::pages::BLOCK_BYTES;
+use pantler_kernel::pages::block_bytes;
 
 /// Access lists of a user other than root.
 const LISTS_PER_USER_MAX: usize = 16;
@@ -46,7 +46,7 @@ impl Steering {
         }
         let (id, size) = (self.engine.files().id(slot), meta.st_size);
         let within =
-            |&(start, end): &(i64, i64)| Chunk::of_bytes(id, start, end.min(size), BLOCK_BYTES as u32).ok();
+            |&(start, end): &(i64, i64)| Chunk::of_bytes(id, start, end.min(size), block_bytes() as u32).ok();
         let wanted = if ranges.is_empty() { &[(0, i64::MAX)][..] } else { ranges };
         let chunks: Vec<Chunk> = wanted.iter().filter_map(within).collect();
         match append {

@@ -4,7 +4,7 @@ use pantler_control::{Profile, RunSpec, Size};
 use pantler_steward::{Allocation, FRAMES_MAX, PolicyName, Revocation, Spec};
 
 use crate::error::SteerError;
-use pantler_kernel::pages::BLOCK_BYTES;
+use pantler_kernel::pages::block_bytes;
 
 /// The smallest budget: below it the reserves would leave nothing to decide about.
 pub const BUDGET_BYTES_MIN: u64 = 1 << 20;
@@ -88,7 +88,7 @@ impl SteerOptions {
     pub fn check(&self) -> Result<(), SteerError> {
         let refused = |text| Err(SteerError::Options(text));
         let [budget, least, most] =
-            [self.budget_bytes, BUDGET_BYTES_MIN, u64::from(FRAMES_MAX) * BLOCK_BYTES].map(Size::new);
+            [self.budget_bytes, BUDGET_BYTES_MIN, u64::from(FRAMES_MAX) * block_bytes()].map(Size::new);
         if !(least..=most).contains(&budget) {
             return refused(format!("--memory {budget}: expected {least} to {most}"));
         }
@@ -119,6 +119,6 @@ impl SteerOptions {
 
     /// Blocks of the budget.
     pub fn budget_blocks(&self) -> u32 {
-        u32::try_from(self.budget_bytes / BLOCK_BYTES).unwrap_or(FRAMES_MAX)
+        u32::try_from(self.budget_bytes / block_bytes()).unwrap_or(FRAMES_MAX)
     }
 }

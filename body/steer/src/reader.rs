@@ -99,7 +99,7 @@ fn round(steering: &mut Steering, feed: &mut Feed, limits: &Gauge, now_ns: u64) 
         steering.lost(lost, now_ns);
     }
     if let Some(Left { bytes, kernel_reclaims }) = room {
-        let room = Spare { blocks: bytes / pages::BLOCK_BYTES, kernel_reclaims };
+        let room = Spare { blocks: bytes / pages::block_bytes(), kernel_reclaims };
         steering.engine.limited(now_ns, room, feed.is_behind());
     }
     let worked = steering.round(now_ns);

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use common::{Scratch, blocks_not_dropped, cached_blocks, in_turn, policy, sh, start, start_with};
 use pantler_control::{Hint, OwnerSelector, PolicyName, Speaker};
 use pantler_kernel::group::mounts::{Memory, Places};
+use pantler_kernel::pages::block_bytes;
 use pantler_kernel::{group, names};
 use pantler_rig::eventually;
 use pantler_steer::clean_leftovers;
@@ -25,15 +26,15 @@ fn a_cyclic_scan_under_mru_reads_what_the_budget_cannot_keep() {
         sh(&steer, &format!("for i in 1 2 3 4; do dd if={file} of=/dev/null bs=8k status=none; done"));
         steer.wait_until_calm();
         let counters = steer.counters();
-        let scanned = 4 * 24 * MIB / 4096;
+        let scanned = 4 * 24 * MIB / block_bytes();
         assert!(counters.references >= scanned, "{counters:?}");
         // The ideal reads 24 MiB once and then half of it three times: 62 %. The kernel alone reads
         // all of it four times.
         let share = counters.brought_in as f64 / scanned as f64;
         assert!(share < 0.75, "{share:.2} of the scans came from the device: {counters:?}");
         let cached = cached_blocks(&file);
-        assert!(cached * 4096 <= 12 * MIB, "{cached} blocks are cached: {counters:?}");
-        let used = (cached + counters.ahead_peak) * 4096;
+        assert!(cached * block_bytes() <= 12 * MIB, "{cached} blocks are cached: {counters:?}");
+        let used = (cached + counters.ahead_peak) * block_bytes();
         assert!(
             used >= 12 * MIB * 49 / 50,
             "{cached} blocks are cached, the budget is not used: {counters:?}"
@@ -74,7 +75,7 @@ fn hits_cost_no_event_until_they_matter() {
         sh(&steer, &format!("for i in 1 2; do dd if={scan} of=/dev/null bs=64k status=none; done"));
         steer.wait_until_calm();
         let cached = cached_blocks(&hot) + cached_blocks(&scan);
-        assert!(cached * 4096 <= 16 * MIB, "{cached} blocks are cached: {:?}", steer.counters());
+        assert!(cached * block_bytes() <= 16 * MIB, "{cached} blocks are cached: {:?}", steer.counters());
         steer.validate();
     });
 }
@@ -108,7 +109,11 @@ fn without_hints_the_budget_holds_too() {
         sh(&steer, &format!("for i in 1 2; do cat {} > /dev/null; done", files.join(" ")));
         steer.wait_until_calm();
         let cached: u64 = files.iter().map(|file| cached_blocks(file)).sum();
-        assert!(cached * 4096 <= 8 * MIB + MIB, "{cached} blocks are cached: {:?}", steer.counters());
+        assert!(
+            cached * block_bytes() <= 8 * MIB + MIB,
+            "{cached} blocks are cached: {:?}",
+            steer.counters()
+        );
         steer.validate();
     });
 }

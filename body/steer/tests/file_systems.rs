@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use common::{Scratch, cached_blocks, in_turn, outside, sh, start_with};
 use pantler_control::{Hint, HintAnswer, OwnerSelector, Profile, Speaker};
+use pantler_kernel::pages::block_bytes;
 use pantler_kernel::{group, names};
 use pantler_policy::Draws;
 use pantler_sim::Watch;
@@ -98,7 +99,7 @@ fn write(path: &str, bytes: u64) {
 
 fn forget(path: &str) {
     let file = fs::File::open(path).expect("opened");
-    pantler_kernel::pages::drop_blocks(file.as_fd(), 0, FILE / 4096).expect("dropped");
+    pantler_kernel::pages::drop_blocks(file.as_fd(), 0, FILE / block_bytes()).expect("dropped");
 }
 
 fn scans(file: &str) -> String {
@@ -144,12 +145,12 @@ fn cycles(file: &str, below: &str) {
     // 4 MiB at a time: then the budget holds but for that.
     let most: Vec<u64> =
         (0..4).map(|_| cycle(file, below, alone)).take_while(|&most| !is_within(most)).collect();
-    let is_nearly_within = |&most: &u64| most * 4096 <= BUDGET + 4 * MIB;
+    let is_nearly_within = |&most: &u64| most * block_bytes() <= BUDGET + 4 * MIB;
     assert!(most.len() < 4 || most.iter().all(is_nearly_within), "{most:?} blocks were cached at once");
 }
 
 fn is_within(blocks: u64) -> bool {
-    blocks * 4096 <= BUDGET + BUDGET / 50
+    blocks * block_bytes() <= BUDGET + BUDGET / 50
 }
 
 /// One time; returns how many blocks were cached at most.
@@ -161,12 +162,12 @@ fn cycle(file: &str, below: &str, alone: u64) -> u64 {
     let counters = steer.counters();
     let steered = steer.group().device_read_bytes().expect("counted");
     eprintln!("{file}: {steered} bytes read, {alone} by the kernel alone, {most} blocks at most");
-    assert!(counters.references >= PASSES * FILE / 4096, "{counters:?}");
+    assert!(counters.references >= PASSES * FILE / block_bytes(), "{counters:?}");
     assert!((steered as f64) < 0.80 * alone as f64, "{steered} of {alone} bytes: {counters:?}");
     let cached = cached_blocks(below);
     assert!(is_within(cached), "{cached} blocks are cached: {counters:?}");
     // What lay ahead of the reader had made itself room, and was used up when the program ended.
-    let used = (cached + counters.ahead_peak) * 4096;
+    let used = (cached + counters.ahead_peak) * block_bytes();
     assert!(used >= BUDGET - BUDGET / 50, "{cached} blocks are cached, the budget is not used: {counters:?}");
     assert!(counters.taken_over > 0, "readahead is bounded: {counters:?}");
     steer.validate();
@@ -185,7 +186,7 @@ fn ext4() {
 
 /// A run reads what its model reads: the same engine, over a model of the kernel.
 fn as_modelled(file: &str) {
-    let blocks = FILE / 4096;
+    let blocks = FILE / block_bytes();
     let trace = Prepared::from_ids((0..PASSES).flat_map(|_| 0..blocks));
     for name in ["lru", "mru", "s3-fifo"] {
         let model = |budget: u64| {
@@ -205,7 +206,7 @@ fn as_modelled(file: &str) {
             let budget = steer.stat().body.capacity_blocks;
             // The loop device and the disk below it both count.
             let read = steer.group().device_read_bytes().expect("counted") / 2;
-            (read / 4096, model(budget).device_reads)
+            (read / block_bytes(), model(budget).device_reads)
         };
         // On a busy machine the engine lags.
         let agrees = |(read, modelled): &(u64, u64)| read.abs_diff(*modelled) <= modelled * 3 / 100;
@@ -252,7 +253,7 @@ fn closed_at_once(disk: &Disk) {
     steer.wait_until_calm();
     let counters = steer.counters();
     let cached: u64 = (0..64).map(|number| cached_blocks(&disk.path(&format!("f{number}")))).sum();
-    let known = 2 * MIB / 4096 + counters.unreachable;
+    let known = 2 * MIB / block_bytes() + counters.unreachable;
     assert!(cached <= known + 64, "{cached} blocks are cached: {counters:?}");
     assert!(counters.dropped + counters.unreachable >= 6 * 256, "{counters:?}");
     steer.validate();
@@ -362,7 +363,7 @@ fn tmpfs_is_left_alone() {
         sh(&steer, &format!("for i in 1 2 3; do cat {file} | cmp - {file}; done"));
         steer.wait_until_calm();
         let counters = steer.counters();
-        assert_eq!(cached_blocks(&file), FILE / 4096, "it has no other place");
+        assert_eq!(cached_blocks(&file), FILE / block_bytes(), "it has no other place");
         // Only files of the programs themselves are seen.
         assert!(counters.references - counters.foreign < 512, "{counters:?}");
         assert_eq!((counters.drops, counters.drops_refused), (0, 0), "{counters:?}");

@@ -13,10 +13,13 @@ use std::time::{Duration, Instant};
 
 use common::{Scratch, cached_blocks, in_turn, outside, sh, start};
 use pantler_control::{ControlError, Hint, HintAnswer, ListAnswer, OwnerSelector, Speaker};
+use pantler_kernel::pages::block_bytes;
 use pantler_steer::Steer;
 
 const FILE_BYTES: u64 = 128 << 10;
-const FILE_BLOCKS: u64 = FILE_BYTES / 4096;
+fn file_blocks() -> u64 {
+    FILE_BYTES / block_bytes()
+}
 
 /// Files with data on the device and nothing in memory, in an order that is not that of their
 /// names.
@@ -99,14 +102,14 @@ fn what_a_list_names_is_in_memory_before_it_is_read() {
         }
         // The program waits for more, and has never opened what comes next.
         let ahead = || files[8..].iter().map(|path| cached_blocks(path)).sum::<u64>();
-        until("nothing of the list is there", || ahead() >= 2 * FILE_BLOCKS);
+        until("nothing of the list is there", || ahead() >= 2 * file_blocks());
         steer.wait_until_calm();
-        let there = files[8..].iter().take_while(|path| cached_blocks(path) == FILE_BLOCKS).count();
+        let there = files[8..].iter().take_while(|path| cached_blocks(path) == file_blocks()).count();
         assert!(there >= 2, "{there} files in a row: {:?}", steer.counters());
 
         for path in &files[8..] {
             // The thread that reads ahead has to get a processor at times.
-            moment(|| cached_blocks(path) == FILE_BLOCKS);
+            moment(|| cached_blocks(path) == file_blocks());
             program.read(path);
         }
         drop(program);
@@ -114,11 +117,11 @@ fn what_a_list_names_is_in_memory_before_it_is_read() {
         steer.validate();
         let stat = steer.stat();
         let lists = stat.prefetching.expect("counted").lists;
-        assert!(lists.prefetched >= 14 * FILE_BLOCKS, "{lists:?}");
+        assert!(lists.prefetched >= 14 * file_blocks(), "{lists:?}");
         assert!(lists.used * 10 >= lists.prefetched * 9 && lists.failed == 0, "{lists:?}");
         let left = say(&steer, &Hint::GetList, None).expect("told").blocks_left;
         assert_eq!(left, 0, "the list was followed to its end: {lists:?}");
-        assert_eq!(cached_blocks(&files[23]), FILE_BLOCKS, "there is room for all");
+        assert_eq!(cached_blocks(&files[23]), file_blocks(), "there is room for all");
     });
 }
 
@@ -141,7 +144,9 @@ fn ranges_of_a_file_are_read_in_their_order() {
         }
         let is_cached = |start: i64| {
             let file = File::open(&file).expect("opened");
-            pantler_kernel::pages::count_cached(file.as_fd(), start as u64 / 4096, 1).expect("counted") == 1
+            pantler_kernel::pages::count_cached(file.as_fd(), start as u64 / block_bytes(), 1)
+                .expect("counted")
+                == 1
         };
         until("the next ranges are not there", || order[8..12].iter().all(|start| is_cached(*start)));
         for start in &order[8..] {
@@ -178,7 +183,7 @@ fn lists_that_are_wrong_cost_next_to_nothing() {
         let before = listed(&steer);
         sh(&steer, &format!("cat {} > /dev/null", files.join(" ")));
         steer.wait_until_calm();
-        assert!(listed(&steer) - before <= 2 * FILE_BLOCKS, "{:?}", steer.counters());
+        assert!(listed(&steer) - before <= 2 * file_blocks(), "{:?}", steer.counters());
         steer.validate();
     });
 }
@@ -197,12 +202,14 @@ fn what_others_keep_in_memory_is_left_to_them() {
         for path in &files[..7] {
             program.read(path);
         }
-        until("the list does not go on behind what others have", || cached_blocks(&files[8]) == FILE_BLOCKS);
+        until("the list does not go on behind what others have", || {
+            cached_blocks(&files[8]) == file_blocks()
+        });
         drop(program);
         steer.wait_until_calm();
         steer.validate();
-        assert!(steer.counters().foreign >= 6 * FILE_BLOCKS, "{:?}", steer.counters());
-        assert!(files[..6].iter().all(|path| cached_blocks(path) == FILE_BLOCKS), "not ours to drop");
+        assert!(steer.counters().foreign >= 6 * file_blocks(), "{:?}", steer.counters());
+        assert!(files[..6].iter().all(|path| cached_blocks(path) == file_blocks()), "not ours to drop");
     });
 }
 
@@ -217,7 +224,7 @@ fn a_list_keeps_to_the_budget() {
         sh(&steer, &format!("cat {} > /dev/null", files.join(" ")));
         steer.wait_until_calm();
         let cached: u64 = files.iter().map(|path| cached_blocks(path)).sum();
-        assert!(cached * 4096 <= budget, "{cached} blocks are cached: {:?}", steer.counters());
+        assert!(cached * block_bytes() <= budget, "{cached} blocks are cached: {:?}", steer.counters());
         steer.validate();
     });
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::{Scratch, cached_blocks, in_turn, policy, start_with};
 use pantler_control::{Counters, Hint, OwnerSelector, PolicyName, Profile, RunId, RunSpec, Speaker};
+use pantler_kernel::pages::block_bytes;
 use pantler_steer::Steer;
 
 const MIB: u64 = 1 << 20;
@@ -105,7 +106,7 @@ fn a_smart_run_and_an_oblivious_one_share_a_budget() {
         let smart = counted(&steer, "smart").expect("an owner");
         let plain = counted(&steer, "plain").expect("an owner");
         // LRU reads each pass anew: the scan and half of the hot file's passes.
-        let (scans, hots) = (rounds * 16 * MIB / 4096, rounds * 2 * MIB / 4096);
+        let (scans, hots) = (rounds * 16 * MIB / block_bytes(), rounds * 2 * MIB / block_bytes());
         let read = |counters: Counters| counters.misses + counters.ahead_used;
         // A block that is gone before its event is read is not known.
         let seen = |counters: Counters, all: u64| counters.references * 100 >= all * 99;
@@ -113,7 +114,7 @@ fn a_smart_run_and_an_oblivious_one_share_a_budget() {
         assert!(read(smart) < scans * 8 / 10, "{smart:?}");
         assert!(read(plain) <= hots * 102 / 100, "{plain:?}");
         let cached = cached_blocks(&scanned) + cached_blocks(&hot);
-        assert!(cached * 4096 <= 12 * MIB, "{cached} blocks are cached: {:?}", steer.counters());
+        assert!(cached * block_bytes() <= 12 * MIB, "{cached} blocks are cached: {:?}", steer.counters());
         steer.validate();
     });
 }
@@ -389,7 +390,7 @@ fn runs_that_come_go_and_are_killed_leave_nothing() {
         let scratch = Scratch::new("churn");
         let files: Vec<String> = (0..12).map(|number| scratch.file(&format!("f{number}"), 2 * MIB)).collect();
         let steer = session(8 * MIB);
-        let cached = || files.iter().map(|file| cached_blocks(file)).sum::<u64>() * 4096;
+        let cached = || files.iter().map(|file| cached_blocks(file)).sum::<u64>() * block_bytes();
         let end = Instant::now() + Duration::from_secs(5);
         let runs: Vec<u32> = std::thread::scope(|scope| {
             let churn = |worker: usize| {

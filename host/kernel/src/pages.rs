@@ -8,8 +8,10 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use rustix::fs::{Advice, fadvise};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// Bytes of one block: what the page cache calls a page.
-pub const BLOCK_BYTES: u64 = 4096;
+/// Bytes of one block: what the page cache calls a page. 4 KiB on x86, up to 64 KiB on others.
+pub fn block_bytes() -> u64 {
+    rustix::param::page_size() as u64
+}
 
 /// What `cachestat` counts, in pages.
 #[repr(C)]
@@ -36,7 +38,7 @@ const SYS_CACHESTAT: libc::c_long = 451;
 /// # Errors
 /// `ENOSYS` before 6.5. `EPERM` for a caller that neither owns the file nor may write it.
 pub fn cachestat(file: BorrowedFd<'_>, first: u64, blocks: u64) -> io::Result<CacheStat> {
-    let range = [first * BLOCK_BYTES, blocks * BLOCK_BYTES];
+    let range = [first * block_bytes(), blocks * block_bytes()];
     let mut answer = CacheStat::default();
     // SAFETY: `range` is the kernel's `struct cachestat_range` (two u64) and `answer` its `struct
     // cachestat` (five u64, `repr(C)`); both live through the call, and the kernel writes nothing
@@ -68,11 +70,11 @@ fn count_mapped(file: BorrowedFd<'_>, first: u64, blocks: u64) -> io::Result<u64
     let mut cached = 0;
     for begin in (first..first + blocks).step_by(MAPPED_BLOCKS as usize) {
         let count = MAPPED_BLOCKS.min(first + blocks - begin) as usize;
-        let length = count * BLOCK_BYTES as usize;
+        let length = count * block_bytes() as usize;
         // SAFETY: a new mapping at a place of the kernel's choice; it is not read, so no file that
         // shrinks meanwhile is a signal.
         let place = unsafe {
-            mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, begin * BLOCK_BYTES)
+            mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, begin * block_bytes())
         }?;
         // SAFETY: `place` is mapped over `length` bytes, and the kernel writes one byte for each
         // page of them, at most `count`, which `answers` has.
@@ -93,11 +95,11 @@ fn count_mapped(file: BorrowedFd<'_>, first: u64, blocks: u64) -> io::Result<u64
 /// # Errors
 /// The kernel's answer; a page that stays is no error.
 pub fn drop_blocks(file: BorrowedFd<'_>, first: u64, blocks: u64) -> io::Result<()> {
-    let length = std::num::NonZeroU64::new(blocks * BLOCK_BYTES);
+    let length = std::num::NonZeroU64::new(blocks * block_bytes());
     if length.is_none() {
         return Ok(());
     }
-    fadvise(file, first * BLOCK_BYTES, length, Advice::DontNeed).map_err(io::Error::from)
+    fadvise(file, first * block_bytes(), length, Advice::DontNeed).map_err(io::Error::from)
 }
 
 /// Starts reading these blocks into the page cache; returns when the reads are queued.
@@ -109,8 +111,8 @@ pub fn read_ahead(file: BorrowedFd<'_>, first: u64, blocks: u64) -> io::Result<(
     let result = unsafe {
         libc::readahead(
             file.as_raw_fd(),
-            (first * BLOCK_BYTES) as libc::off64_t,
-            (blocks * BLOCK_BYTES) as usize,
+            (first * block_bytes()) as libc::off64_t,
+            (blocks * block_bytes()) as usize,
         )
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -142,10 +144,10 @@ pub fn cached_bytes(file: BorrowedFd<'_>, start: u64, end: u64) -> io::Result<u6
     if end <= start {
         return Ok(0);
     }
-    let first = start / BLOCK_BYTES;
-    let blocks = end.div_ceil(BLOCK_BYTES) - first;
+    let first = start / block_bytes();
+    let blocks = end.div_ceil(block_bytes()) - first;
     let missing = blocks.saturating_sub(cachestat(file, first, blocks)?.cached);
-    Ok((end - start).saturating_sub(missing * BLOCK_BYTES))
+    Ok((end - start).saturating_sub(missing * block_bytes()))
 }
 
 /// Has byte ranges of a file written to its disk and drops their pages from the page cache, those
@@ -156,8 +158,8 @@ pub fn cached_bytes(file: BorrowedFd<'_>, start: u64, end: u64) -> io::Result<u6
 /// Those of `sync_file_range`: what could not be written stays in the page cache.
 pub fn write_out(file: BorrowedFd<'_>, ranges: &[Range<u64>]) -> io::Result<()> {
     let whole = |range: &Range<u64>| {
-        let start = range.start / BLOCK_BYTES * BLOCK_BYTES;
-        (start, range.end.next_multiple_of(BLOCK_BYTES) - start)
+        let start = range.start / block_bytes() * block_bytes();
+        (start, range.end.next_multiple_of(block_bytes()) - start)
     };
     let sync = |(start, length): (u64, u64), flags: libc::c_uint| {
         // SAFETY: three numbers and an open descriptor; no memory is passed.

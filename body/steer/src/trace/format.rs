@@ -8,7 +8,7 @@
 //!     field:unsigned long i_ino;          offset:8;   size:8; signed:0;
 //! ```
 
-use pantler_kernel::pages::BLOCK_BYTES;
+use pantler_kernel::pages::block_bytes;
 
 use super::page::array_at;
 use super::{Event, Kind, Told};
@@ -92,12 +92,12 @@ impl Layout {
     /// Reads one record; `None` when it is too short or its range is none.
     pub fn decode(&self, time_ns: u64, source: u8, record: &[u8]) -> Option<Event> {
         let told = self.first.read(record)?;
-        let first = if matches!(self.range, Range::Bytes(_)) { told / BLOCK_BYTES } else { told };
+        let first = if matches!(self.range, Range::Bytes(_)) { told / block_bytes() } else { told };
         let last = match self.range {
             Range::One => first,
             Range::Order(order) => first.checked_add((1u64 << order.read(record)?.min(20)) - 1)?,
             Range::Last(last) => last.read(record)?.checked_sub(u64::from(self.ends_after))?,
-            Range::Bytes(count) => told.checked_add(count.read(record)?)?.checked_sub(1)? / BLOCK_BYTES,
+            Range::Bytes(count) => told.checked_add(count.read(record)?)?.checked_sub(1)? / block_bytes(),
         };
         if last < first {
             return None;

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use pantler_control::Profile;
-use pantler_kernel::pages;
+use pantler_kernel::pages::{self, block_bytes};
 use pantler_steer::{HitWatch, Steer, SteerOptions, doctor};
 
 /// One test at a time: a run moves this whole process into its groups, and sees what others do to
@@ -121,7 +121,7 @@ pub fn blocks_not_dropped(path: &str) -> u64 {
 /// A file, and how many blocks it has.
 fn whole(path: &str) -> (fs::File, u64) {
     let file = fs::File::open(path).expect("opened");
-    let blocks = file.metadata().expect("a size").len().div_ceil(4096);
+    let blocks = file.metadata().expect("a size").len().div_ceil(block_bytes());
     (file, blocks)
 }
 
@@ -167,7 +167,7 @@ impl Scratch {
     /// Drops a file from memory.
     pub fn forget(&self, path: &str) {
         let file = fs::File::open(path).expect("opened");
-        let blocks = file.metadata().expect("a size").len().div_ceil(4096);
+        let blocks = file.metadata().expect("a size").len().div_ceil(block_bytes());
         pages::drop_blocks(file.as_fd(), 0, blocks).expect("dropped");
     }
 }
