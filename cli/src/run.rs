@@ -123,6 +123,10 @@ pub fn run(arguments: &Run) -> Result<u8> {
     if let Some(at) = mounts.iter().position(Client::is_daemon) {
         stay_joined(mounts.swap_remove(at), &spec)?;
     }
+    if steered.as_ref().is_some_and(|steered| steered.steer.is_limited()) {
+        // What began the run is not needed to steer it, and takes memory from blocks.
+        let _ = pantler_kernel::code::give_up();
+    }
     let status = staged.and_then(|staged| execute(staged, &relay));
     if let Some(steered) = steered {
         let told = arguments.memory.filter(|_| status.is_ok() && !arguments.words.quiet);

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 use std::fs;
 
+use crate::kernels::Guests;
 use crate::shell::{behind, command, linted, output, run, run_command, say, words};
 use crate::{node, packages, python, suites};
 
@@ -15,6 +16,8 @@ const BANNED_IN_PURE: [&str; 4] = ["libc", "rustix", "tokio", "rand"];
 
 /// How long the readers of traces are fed with mutated samples, all together.
 const FUZZ_SECONDS: &str = "30";
+/// The command that guests try: what tests try is there already.
+const TESTED: &str = "target/debug/pantler";
 
 /// Formatting, tests, lints, purity, documentation, the Python package.
 pub fn test() -> Result<()> {
@@ -22,23 +25,44 @@ pub fn test() -> Result<()> {
     // The network is waited for while compilers run.
     let preparing = std::thread::spawn(|| {
         let has_python = python::prepare_if_possible()?;
-        node::prepare_if_possible().map(|()| has_python)
+        node::prepare_if_possible()?;
+        Ok::<_, anyhow::Error>((has_python, guests()?))
     });
     run(&["cargo", "fmt", "--all", "--check"])?;
     // A look at the sources takes seconds: it comes before minutes of compiling.
     run_command(linted(command(&words("cargo test --workspace --all-features --test tidy --quiet"))))?;
     let suites = suites::build()?;
-    let has_python = preparing.join().expect("preparations report their errors")?;
+    let (has_python, guests) = preparing.join().expect("preparations report their errors")?;
     let beside = std::thread::spawn(move || {
         let package = if has_python { python::test_beside() } else { Ok(()) };
         read_sources().and(package)
     });
+    let beside_tests =
+        std::thread::spawn(move || guests.map(|guests| (guests.keep_promises(TESTED), guests)));
     let tested = suites.run(FUZZ_SECONDS);
-    let beside = beside.join().expect("checks report their errors");
+    let kept = match beside_tests.join().expect("guests report their errors") {
+        Some((Err(error), guests)) => {
+            say(format_args!("{error:#}"));
+            say("guests failed beside others: now alone");
+            guests.keep_promises(TESTED)
+        }
+        _ => Ok(()),
+    };
+    let beside = beside.join().expect("checks report their errors").and(kept);
     match (tested, beside) {
         (Err(tests), Err(others)) => Err(tests.context(format!("{others:#}"))),
         (tests, others) => tests.and(others),
     }
+}
+
+/// The kernels that the command is tried on. They take a mirror, root and minutes, so that a
+/// developer asks for them: `make kernels`.
+fn guests() -> Result<Option<Guests>> {
+    if std::env::var_os("PANTLER_NO_SKIP").is_none() {
+        say("without the kernels of distributions: `make kernels` tries them");
+        return Ok(None);
+    }
+    Guests::prepare(&[]).context("kernels cannot be had, and PANTLER_NO_SKIP is set").map(Some)
 }
 
 /// What only reads sources. Most tests wait for something at times, and this takes the processors

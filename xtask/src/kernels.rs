@@ -31,6 +31,7 @@ use store::{Kernel, Store};
 const PACKAGES: &[&str] = &[
     "busybox-static",
     "cpio",
+    "cscope",
     "debian-archive-keyring",
     "e2fsprogs",
     "kmod",
@@ -42,58 +43,98 @@ const PACKAGES: &[&str] = &[
 /// Instructions are counted on this one: it has tracepoints, and can do without.
 const COUNTED: &str = "6.12";
 
+/// How much is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// What is promised of the command.
+    Promises,
+    /// That, the suites that meet the kernel, and what a hot read costs.
+    Everything,
+}
+
+/// Kernels, and what guests boot besides.
+pub struct Guests {
+    store: Store,
+    root: PathBuf,
+    kernels: Vec<(&'static str, Kernel)>,
+}
+
 /// Boots each kernel of `names` (all of [`store::KERNELS`] without any) and tries the command
 /// there.
 ///
 /// # Errors
 /// What could not be had or booted; all promises that were not kept, by kernel.
-pub fn kernels(names: &[&str]) -> Result<()> {
-    if shell::output(&["id", "-u"])?.trim() != "0" {
-        bail!("file systems of guests are made as root: run it with sudo");
-    }
-    packages::ensure(PACKAGES)?;
+pub fn kernels(names: &[&str], extent: Extent) -> Result<()> {
+    let guests = Guests::prepare(names)?;
     // What users run: a scope's limit counts the command's memory, and a debug build's is larger.
     shell::run(&["cargo", "build", "--release", "--package", "pantler-cli"])?;
-    let suites = suites::build()?.named(&inside::SUITES)?;
-    let command = Path::new("target/release/pantler");
-    let store = Store::open()?;
-    let root = image::root(&store)?;
-    let mut broken = Vec::new();
-    let mut tables = Vec::new();
-    for wanted in store::KERNELS.iter().filter(|it| names.is_empty() || names.contains(&it.name)) {
-        let kernel = store.kernel(wanted)?;
-        let start = Instant::now();
-        let boot = |suites: &[Suite], clock| {
-            boot(&store, &root, &kernel, command, suites, clock).with_context(|| kernel.version.clone())
-        };
-        let mut results = boot(&suites, Clock::Emulator)?;
-        if wanted.name == COUNTED {
-            results.add(boot(&[], Clock::Instructions)?);
-        }
-        say(format_args!("{} tried in {:.0} s", kernel.version, start.elapsed().as_secs_f64()));
-        broken.extend(results.broken().into_iter().map(|promise| format!("{}: {promise}", kernel.version)));
-        tables.push((kernel.version, results));
-    }
-    if tables.is_empty() {
-        bail!("no kernel of these names: {}; there are {}", names.join(" "), store::names());
-    }
-    print!("{}", results::table(&tables));
-    if !broken.is_empty() {
-        bail!("promises that were not kept:\n  {}", broken.join("\n  "));
-    }
-    Ok(())
+    let suites = match extent {
+        Extent::Promises => Vec::new(),
+        Extent::Everything => suites::build()?.named(&inside::SUITES)?,
+    };
+    guests.tried(Path::new("target/release/pantler"), &suites, extent)
 }
 
-fn boot(
-    store: &Store,
-    root: &Path,
-    kernel: &Kernel,
-    command: &Path,
-    suites: &[Suite],
-    clock: Clock,
-) -> Result<Results> {
-    let job: PathBuf = image::job(store, kernel, command, suites, clock)?;
-    let start = image::initial(store, kernel)?;
-    let said = guest::run(kernel, &start, root, &job, clock)?;
-    Results::parse(&said)
+impl Guests {
+    /// Fetches what is not there yet of these kernels, all of them without names.
+    ///
+    /// # Errors
+    /// What could not be had.
+    pub fn prepare(names: &[&str]) -> Result<Guests> {
+        if shell::output(&["id", "-u"])?.trim() != "0" {
+            bail!("file systems of guests are made as root: run it with sudo");
+        }
+        if let Some(name) = names.iter().find(|name| !store::KERNELS.iter().any(|it| it.name == **name)) {
+            bail!("no kernel {name:?}; there are {}", store::names());
+        }
+        packages::ensure(PACKAGES)?;
+        let store = Store::open()?;
+        let root = image::root(&store)?;
+        let wanted = store::KERNELS.iter().filter(|it| names.is_empty() || names.contains(&it.name));
+        let kernels = wanted.map(|it| Ok((it.name, store.kernel(it)?))).collect::<Result<_>>()?;
+        image::database(&store)?;
+        Ok(Guests { store, root, kernels })
+    }
+
+    /// Tries only what is promised of a command.
+    ///
+    /// # Errors
+    /// As [`kernels`].
+    pub fn keep_promises(&self, command: &str) -> Result<()> {
+        self.tried(Path::new(command), &[], Extent::Promises)
+    }
+
+    /// Tries a command on each kernel, and prints a table.
+    fn tried(&self, command: &Path, suites: &[Suite], extent: Extent) -> Result<()> {
+        let mut broken = Vec::new();
+        let mut tables = Vec::new();
+        for (name, kernel) in &self.kernels {
+            let start = Instant::now();
+            let boot = |suites: &[Suite], clock| {
+                self.boot(kernel, command, suites, clock).with_context(|| kernel.version.clone())
+            };
+            let mut results = boot(suites, Clock::Emulator)?;
+            if extent == Extent::Everything && *name == COUNTED {
+                results.add(boot(&[], Clock::Instructions)?);
+            }
+            say(format_args!("{} tried in {:.0} s", kernel.version, start.elapsed().as_secs_f64()));
+            let suites = suites.iter().map(|suite| suite.name.as_str());
+            broken.extend(
+                results.broken(suites).into_iter().map(|promise| format!("{}: {promise}", kernel.version)),
+            );
+            tables.push((kernel.version.clone(), results));
+        }
+        print!("{}", results::table(&tables));
+        if !broken.is_empty() {
+            bail!("promises that were not kept:\n  {}", broken.join("\n  "));
+        }
+        Ok(())
+    }
+
+    fn boot(&self, kernel: &Kernel, command: &Path, suites: &[Suite], clock: Clock) -> Result<Results> {
+        let job = image::job(&self.store, kernel, command, suites, clock)?;
+        let start = image::initial(&self.store, kernel)?;
+        let said = guest::run(kernel, &start, &self.root, &job, clock)?;
+        Results::parse(&said)
+    }
 }

@@ -3,6 +3,8 @@
 use anyhow::{Result, bail};
 use std::process::ExitCode;
 
+use kernels::Extent;
+
 mod bench_sim;
 mod checks;
 mod demo;
@@ -27,7 +29,9 @@ usage: cargo xtask <command>
   test             everything that CI runs
   ci               the same, with every missing kernel feature a failure
   bench            the benchmarks of the workspace
-  kernels [NAME ...] the command on kernels of distributions (6.1, 6.12, newest) under QEMU; needs root and Debian's mirror
+  kernels [--promises] [NAME ...]
+                   the command on kernels of distributions (6.1, 6.12, newest) under QEMU, and the suites that
+                   meet the kernel, unless only promises are asked for; needs root and Debian's mirror
   machine          the first paper's experiments with real programs on the page cache (--repeats N, --only TABLE); needs root
   bench-stores     mounts of a server of S3 under load, beside that server alone; builds s3s-fs, which takes minutes
   fuzz [SECONDS]   each fuzz target so long, default 60; needs a nightly compiler
@@ -73,7 +77,8 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["machine-daemon", rest @ ..] => machine::daemon(rest),
         ["machine-read", rest @ ..] => machine::read(rest),
         ["bench-stores"] => stores::bench(),
-        ["kernels", names @ ..] => kernels::kernels(names),
+        ["kernels", "--promises", names @ ..] => kernels::kernels(names, Extent::Promises),
+        ["kernels", names @ ..] => kernels::kernels(names, Extent::Everything),
         ["fuzz"] => fuzz::fuzz("60"),
         ["fuzz", seconds] => fuzz::fuzz(seconds),
         ["install"] => install::install("/usr/local"),

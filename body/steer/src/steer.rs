@@ -167,6 +167,11 @@ impl Steer {
         }
     }
 
+    /// Whether a limit holds for what the run is charged for, this process included.
+    pub fn is_limited(&self) -> bool {
+        self.shared.limits().is_limited()
+    }
+
     /// The run's control group.
     pub fn group(&self) -> &dyn RunGroup {
         &*self.shared.group

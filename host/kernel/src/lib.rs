@@ -8,7 +8,8 @@
 //!   this process is in.
 //! * [`process`], [`opened`], [`pid_namespace`], [`mount_table`]: what `/proc` says; [`unserved`]:
 //!   mounts without a server; [`damon`]: monitors of unused memory.
-//! * [`limits`], [`clock`], [`heap`]: descriptors, the clock, scheduling, what the heap keeps.
+//! * [`limits`], [`clock`], [`heap`], [`code`]: descriptors, the clock, scheduling, what the heap
+//!   keeps, and the program's code in memory.
 //! * [`file_handle`]: names of files that survive closing.
 //! * [`btf`]: where the kernel's structs keep their fields.
 //! * [`names`]: names of what a run leaves in the kernel, and cleaning up after crashed runs.
@@ -18,6 +19,7 @@
 
 pub mod btf;
 pub mod clock;
+pub mod code;
 pub mod damon;
 pub mod error;
 pub mod file_handle;

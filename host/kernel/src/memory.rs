@@ -124,6 +124,11 @@ pub struct Left {
 pub struct Gauge(pub(crate) Vec<Limited>);
 
 impl Gauge {
+    /// Whether there is a limit.
+    pub fn is_limited(&self) -> bool {
+        !self.0.is_empty()
+    }
+
     /// What the limit leaves that is met first; `None` when that cannot be read.
     pub fn room(&self) -> Option<Left> {
         let room = |limited: &Limited| {

@@ -40,7 +40,7 @@ pub fn prepare(folder: &Path, interrupt: &Interrupt) -> Result<Source> {
     if !database.exists() {
         unpack(folder, &tree)?;
         interrupt.check()?;
-        index(&tree)?;
+        index(&tree, &FOLDERS)?;
         interrupt.check()?;
     }
     // Dirty pages cannot be dropped.
@@ -74,9 +74,13 @@ fn unpack(folder: &Path, tree: &Path) -> Result<()> {
     fs::rename(&fresh, tree).context("cannot move the tree to its place")
 }
 
-fn index(tree: &Path) -> Result<()> {
+/// Builds the database `cscope.out` of the C sources in some folders of a tree, in the tree.
+///
+/// # Errors
+/// What cannot be read or written.
+pub fn index(tree: &Path, folders: &[&str]) -> Result<()> {
     let mut files = Vec::new();
-    for name in FOLDERS {
+    for name in folders {
         find_sources(tree, Path::new(name), &mut files)?;
     }
     files.sort();

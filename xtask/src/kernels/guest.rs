@@ -3,10 +3,11 @@
 use anyhow::{Result, bail};
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use super::store::Kernel;
+use crate::shell::{self, BEHIND};
 
 /// A guest that takes longer is ended.
 const GUEST_TIME: Duration = Duration::from_secs(3600);
@@ -41,7 +42,7 @@ pub fn run(kernel: &Kernel, initial: &Path, root: &Path, job: &Path, clock: Cloc
     let log = fs::File::create(&said)?;
     let disk =
         |image: &Path| format!("file={},if=virtio,format=raw,snapshot=on,cache=unsafe", image.display());
-    let mut machine = Command::new("qemu-system-x86_64");
+    let mut machine = shell::command(&[&BEHIND[..], &["qemu-system-x86_64"]].concat());
     // With a thread for each processor, one may run code that another is patching: a guest panicked
     // so while tracepoints were switched (int3 in the scheduler).
     machine.args(["-accel", "tcg,thread=single", "-cpu", "max", "-m", MEMORY_MB]).args(clock.words());

@@ -9,13 +9,14 @@ use std::process::{Command, Stdio};
 use super::guest::Clock;
 use super::inside;
 use super::store::{Kernel, SUITE, Store};
+use crate::demo::source::index;
 use crate::shell;
 use crate::suites::Suite;
 
 /// What guests have besides Debian's base.
-const PACKAGES: &str = "systemd-sysv,udev,dbus,fuse3,kmod,procps,iproute2,cscope,python3-minimal,e2fsprogs,xfsprogs,btrfs-progs,ripgrep,sudo";
+const PACKAGES: &str = "systemd-sysv,udev,dbus,libpam-systemd,fuse3,kmod,procps,iproute2,cscope,python3-minimal,e2fsprogs,xfsprogs,btrfs-progs,ripgrep,sudo,nfs-kernel-server";
 /// Changes with everything that is put into the root file system.
-const EDITION: &str = "3";
+const EDITION: &str = "5";
 const ROOT_BYTES: &str = "2G";
 const JOB_BYTES: &str = "2G";
 
@@ -98,7 +99,13 @@ pub fn job(
     fs::copy(command, folder.join("pantler")).with_context(|| command.display().to_string())?;
     let words = if clock == Clock::Instructions { JOB_COUNTED } else { JOB };
     fs::write(folder.join("job.sh"), words)?;
-    inside::place(suites, &folder)?;
+    if !suites.is_empty() {
+        inside::place(suites, &folder)?;
+    }
+    if clock == Clock::Emulator {
+        fs::create_dir(folder.join("data"))?;
+        fs::hard_link(database(store)?, folder.join("data/cscope.out"))?;
+    }
     let words = ["cp", "-a", &kernel.modules.to_string_lossy(), &modules.to_string_lossy()];
     shell::output(&words).context("cannot copy modules")?;
     let base = folder.join("modules");
@@ -106,6 +113,16 @@ pub fn job(
     let image = store.path("job.img");
     file_system(&folder, &image, JOB_BYTES)?;
     Ok(image)
+}
+
+/// The cscope database of C sources, made once.
+pub fn database(store: &Store) -> Result<PathBuf> {
+    let sources = store.sources()?;
+    let database = sources.join("cscope.out");
+    if !database.exists() {
+        index(&sources, &["usr"])?;
+    }
+    Ok(database)
 }
 
 /// The initial RAM disk of a kernel.

@@ -38,6 +38,9 @@ pub const KERNELS: [Wanted; 3] = [
     },
 ];
 
+/// Packages of C sources for programs to read in guests: the headers of two kernels.
+const SOURCES: [&str; 2] = ["linux-headers-6.1.", "linux-headers-6.12."];
+
 /// Their names, for messages.
 pub fn names() -> String {
     KERNELS.map(|kernel| kernel.name).join(", ")
@@ -100,7 +103,7 @@ impl Store {
     /// There is none, or it could not be fetched.
     pub fn kernel(&self, wanted: &Wanted) -> Result<Kernel> {
         let known = self.apt("apt-cache", &["pkgnames", "linux-"])?;
-        let image = newest(&known, wanted.image)
+        let image = newest(&known, wanted.image, "-cloud-amd64")
             .with_context(|| format!("{} has no kernel for {}", wanted.suite, wanted.name))?;
         let version = image.trim_start_matches("linux-image-").trim_start_matches("linux-binary-").to_owned();
         let folder = self.path("kernels").join(&version);
@@ -116,6 +119,22 @@ impl Store {
         let images = [folder.join("boot").join(format!("vmlinuz-{version}")), modules.join("vmlinuz")];
         let image = images.into_iter().find(|it| it.exists()).context("packages without a kernel")?;
         Ok(Kernel { version, image, modules })
+    }
+
+    /// The folder of C sources, 150 MB, fetched and unpacked unless it is there.
+    ///
+    /// # Errors
+    /// There are none, or they could not be fetched.
+    pub fn sources(&self) -> Result<PathBuf> {
+        let known = self.apt("apt-cache", &["pkgnames", "linux-headers-"])?;
+        let newest =
+            |prefix| newest(&known, prefix, "-common").with_context(|| format!("no {prefix}*-common"));
+        let packages = SOURCES.into_iter().map(newest).collect::<Result<Vec<_>>>()?;
+        let folder = self.path("sources").join(packages.join("+"));
+        if !folder.join("complete").exists() {
+            self.unpack(&packages, &folder)?;
+        }
+        Ok(folder)
     }
 
     fn unpack(&self, packages: &[&str], folder: &Path) -> Result<()> {
@@ -168,14 +187,14 @@ impl Store {
     }
 }
 
-/// The newest package of a cloud kernel with that beginning of its name.
-fn newest<'a>(packages: &'a str, prefix: &str) -> Option<&'a str> {
-    let is_kernel = |name: &&str| {
+/// The newest package whose name begins with a prefix and a number, and ends with a suffix.
+fn newest<'a>(packages: &'a str, prefix: &str, suffix: &str) -> Option<&'a str> {
+    let is_meant = |name: &&str| {
         let numbers = name.strip_prefix(prefix);
         let begins = numbers.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-        begins && name.ends_with("-cloud-amd64")
+        begins && name.ends_with(suffix)
     };
-    packages.lines().map(str::trim).filter(is_kernel).max_by_key(|name| numbers(name))
+    packages.lines().map(str::trim).filter(is_meant).max_by_key(|name| numbers(name))
 }
 
 /// The numbers in a name, which order versions.
@@ -193,6 +212,7 @@ mod tests {
                         linux-image-6.1.0-50-cloud-amd64\nlinux-image-6.12.117+deb13-cloud-amd64\n\
                         linux-binary-7.2.12+deb13-cloud-amd64\nlinux-binary-7.10.1+deb13-cloud-amd64\n\
                         linux-binary-unsigned-7.11.1+deb13-cloud-amd64\nlinux-image-6.1.0-9-amd64\n";
+        let newest = |packages, prefix| newest(packages, prefix, "-cloud-amd64");
         assert_eq!(newest(packages, "linux-image-6.1."), Some("linux-image-6.1.0-50-cloud-amd64"));
         assert_eq!(newest(packages, "linux-binary-"), Some("linux-binary-7.10.1+deb13-cloud-amd64"));
         assert_eq!(newest(packages, "linux-image-5."), None);

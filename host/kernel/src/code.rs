@@ -1,0 +1,82 @@
+//! The code of this program in memory: pages of its own file, which count against the limit of the
+//! control group that read them.
+
+use std::ffi::c_void;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+use rustix::fs::{Advice, fadvise};
+use rustix::mm::{self, madvise};
+
+/// The file of this program.
+const FILE: &str = "/proc/self/exe";
+
+/// Gives up the pages of this program's file that no other process has mapped. What is used again
+/// is read again, page by page. Data that the program changed is not touched.
+///
+/// It pays where a limit counts them, and what began the program is not needed any more.
+///
+/// # Errors
+/// `/proc` cannot be read. A range that the kernel keeps is no error.
+///
+/// ```
+/// assert!(pantler_kernel::code::give_up()? > 0);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn give_up() -> io::Result<usize> {
+    let file = fs::metadata(FILE)?.ino();
+    let maps = fs::read_to_string("/proc/self/maps")?;
+    let ranges = maps.lines().filter_map(|line| unchanging(line, file));
+    let mut given_up = 0;
+    for (start, length) in ranges {
+        let place = start as *mut c_void;
+        for advice in [mm::Advice::Random, mm::Advice::LinuxPageOut] {
+            // SAFETY: a mapping of this process that cannot be written. Its pages are those of the
+            // file, so what is dropped is read again with the same bytes.
+            let _ = unsafe { madvise(place, length, advice) };
+        }
+        given_up += length;
+    }
+    // What was read around those pages is mapped by nobody.
+    fadvise(fs::File::open(FILE)?, 0, None, Advice::DontNeed)?;
+    Ok(given_up)
+}
+
+/// Where a line of `/proc/self/maps` maps code of the file of this number, or what lies before it.
+/// What lies behind it was written to when the program was loaded.
+fn unchanging(line: &str, file: u64) -> Option<(usize, usize)> {
+    let mut words = line.split_ascii_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let rights = words.next()?;
+    let offset = words.next()?;
+    let number: u64 = words.nth(1)?.parse().ok()?;
+    let is_code = rights.starts_with("r-x");
+    let is_before = rights.starts_with("r--") && u64::from_str_radix(offset, 16) == Ok(0);
+    if number != file || !(is_code || is_before) {
+        return None;
+    }
+    let place = |text| usize::from_str_radix(text, 16).ok();
+    let start = place(start)?;
+    Some((start, place(end)?.checked_sub(start)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_code_and_what_lies_before_it_is_given_up() {
+        let line = |rights, offset, number| {
+            format!("55da7e7be000-55da7ece8000 {rights} {offset} fe:00 {number}  /usr/bin/pantler")
+        };
+        let whole = Some((0x55da_7e7b_e000, 0x52_a000));
+        assert_eq!(unchanging(&line("r--p", "00000000", 7), 7), whole);
+        assert_eq!(unchanging(&line("r-xp", "00529000", 7), 7), whole);
+        assert_eq!(unchanging(&line("r--p", "010f1000", 7), 7), None, "relocated");
+        assert_eq!(unchanging(&line("rw-p", "00000000", 7), 7), None);
+        assert_eq!(unchanging(&line("r-xp", "00000000", 8), 7), None, "of another file");
+        assert_eq!(unchanging("7ffc0000-7ffc1000 r-xp 00000000 00:00 0 [vdso]", 7), None);
+        assert_eq!(unchanging("", 7), None);
+    }
+}
