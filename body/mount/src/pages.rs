@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
-/// Pages are noted in this unit, which is the smallest that processors have. Larger ones are several.
+/// Pages are noted in this unit, the smallest that processors have. Larger ones are several.
 const PAGE_BYTES: u64 = 4096;
 
 /// What is known about the pages that the kernel holds of a file.
