@@ -37,14 +37,13 @@ pub fn test() -> Result<()> {
         let package = if has_python { python::test_beside() } else { Ok(()) };
         read_sources().and(package)
     });
-    let beside_tests =
-        std::thread::spawn(move || guests.map(|guests| (guests.keep_promises(TESTED), guests)));
+    let beside_tests = std::thread::spawn(move || guests.map(|guests| (guests.quick(TESTED), guests)));
     let tested = suites.run(FUZZ_SECONDS);
     let kept = match beside_tests.join().expect("guests report their errors") {
         Some((Err(error), guests)) => {
             say(format_args!("{error:#}"));
             say("guests failed beside others: now alone");
-            guests.keep_promises(TESTED)
+            guests.quick(TESTED)
         }
         _ => Ok(()),
     };

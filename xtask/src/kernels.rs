@@ -46,10 +46,18 @@ const COUNTED: &str = "6.12";
 /// How much is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// What is promised of the command.
-    Promises,
-    /// That, the suites that meet the kernel, and what a hot read costs.
+    /// What is promised of the command, as far as minutes allow.
+    Quick,
+    /// All of it, the suites that meet the kernel, and what a hot read costs.
     Everything,
+}
+
+/// What a guest tries.
+pub struct Job<'a> {
+    command: &'a Path,
+    suites: &'a [Suite],
+    extent: Extent,
+    clock: Clock,
 }
 
 /// Kernels, and what guests boot besides.
@@ -69,7 +77,7 @@ pub fn kernels(names: &[&str], extent: Extent) -> Result<()> {
     // What users run: a scope's limit counts the command's memory, and a debug build's is larger.
     shell::run(&["cargo", "build", "--release", "--package", "pantler-cli"])?;
     let suites = match extent {
-        Extent::Promises => Vec::new(),
+        Extent::Quick => Vec::new(),
         Extent::Everything => suites::build()?.named(&inside::SUITES)?,
     };
     guests.tried(Path::new("target/release/pantler"), &suites, extent)
@@ -96,12 +104,12 @@ impl Guests {
         Ok(Guests { store, root, kernels })
     }
 
-    /// Tries only what is promised of a command.
+    /// Tries a command in the quick way.
     ///
     /// # Errors
     /// As [`kernels`].
-    pub fn keep_promises(&self, command: &str) -> Result<()> {
-        self.tried(Path::new(command), &[], Extent::Promises)
+    pub fn quick(&self, command: &str) -> Result<()> {
+        self.tried(Path::new(command), &[], Extent::Quick)
     }
 
     /// Tries a command on each kernel, and prints a table.
@@ -110,17 +118,18 @@ impl Guests {
         let mut tables = Vec::new();
         for (name, kernel) in &self.kernels {
             let start = Instant::now();
-            let boot = |suites: &[Suite], clock| {
-                self.boot(kernel, command, suites, clock).with_context(|| kernel.version.clone())
-            };
-            let mut results = boot(suites, Clock::Emulator)?;
+            let boot = |job: &Job| self.boot(kernel, job).with_context(|| kernel.version.clone());
+            let mut results = boot(&Job { command, suites, extent, clock: Clock::Emulator })?;
             if extent == Extent::Everything && *name == COUNTED {
-                results.add(boot(&[], Clock::Instructions)?);
+                results.add(boot(&Job { command, suites: &[], extent, clock: Clock::Instructions })?);
             }
             say(format_args!("{} tried in {:.0} s", kernel.version, start.elapsed().as_secs_f64()));
             let suites = suites.iter().map(|suite| suite.name.as_str());
             broken.extend(
-                results.broken(suites).into_iter().map(|promise| format!("{}: {promise}", kernel.version)),
+                results
+                    .broken(extent, suites)
+                    .into_iter()
+                    .map(|promise| format!("{}: {promise}", kernel.version)),
             );
             tables.push((kernel.version.clone(), results));
         }
@@ -131,10 +140,10 @@ impl Guests {
         Ok(())
     }
 
-    fn boot(&self, kernel: &Kernel, command: &Path, suites: &[Suite], clock: Clock) -> Result<Results> {
-        let job = image::job(&self.store, kernel, command, suites, clock)?;
+    fn boot(&self, kernel: &Kernel, job: &Job) -> Result<Results> {
+        let disk = image::job(&self.store, kernel, job)?;
         let start = image::initial(&self.store, kernel)?;
-        let said = guest::run(kernel, &start, &self.root, &job, clock)?;
+        let said = guest::run(kernel, &start, &self.root, &disk, job.clock)?;
         Results::parse(&said)
     }
 }

@@ -9,9 +9,9 @@ use std::process::{Command, Stdio};
 use super::guest::Clock;
 use super::inside;
 use super::store::{Kernel, SUITE, Store};
+use super::{Extent, Job};
 use crate::demo::source::index;
 use crate::shell;
-use crate::suites::Suite;
 
 /// What guests have besides Debian's base.
 const PACKAGES: &str = "systemd-sysv,udev,dbus,libpam-systemd,fuse3,kmod,procps,iproute2,cscope,python3-minimal,e2fsprogs,xfsprogs,btrfs-progs,ripgrep,sudo,nfs-kernel-server";
@@ -85,13 +85,8 @@ pub fn root(store: &Store) -> Result<PathBuf> {
 }
 
 /// The disk with the command, the job, the suites and the kernel's modules.
-pub fn job(
-    store: &Store,
-    kernel: &Kernel,
-    command: &Path,
-    suites: &[Suite],
-    clock: Clock,
-) -> Result<PathBuf> {
+pub fn job(store: &Store, kernel: &Kernel, job: &Job) -> Result<PathBuf> {
+    let Job { command, suites, extent, clock } = *job;
     let folder = store.path("job");
     let _ = fs::remove_dir_all(&folder);
     let modules = folder.join("modules/lib/modules");
@@ -101,6 +96,9 @@ pub fn job(
     fs::write(folder.join("job.sh"), words)?;
     if !suites.is_empty() {
         inside::place(suites, &folder)?;
+    }
+    if extent == Extent::Quick {
+        fs::write(folder.join("quick"), "")?;
     }
     if clock == Clock::Emulator {
         fs::create_dir(folder.join("data"))?;

@@ -49,6 +49,7 @@ left steered
 measure scope systemd-run --quiet --scope -p MemoryMax=$limit pantler run --memory $limit --total $limit --policy mru -- sh queries
 answers scope
 left scope
+if [ ! -e /job/quick ]; then
 measure service systemd-run --quiet --pipe --wait -p MemoryHigh=$limit pantler run --memory $limit --policy mru -- sh /root/queries
 answers service
 left service
@@ -61,6 +62,7 @@ result attach.status $?
 result attach.bytes "$(grep -o '"read_bytes":[0-9]*' /root/report | head -1 | cut -d: -f2)"
 left attach
 pantler attach --unit nobody --memory 16M; result attach_nobody.status $?
+fi
 
 # The command is killed, and the program; the next run removes what stayed.
 pantler run --quiet --memory 16M -- sleep 5 & sleep 3; kill -9 $!; sleep 3
@@ -70,7 +72,8 @@ pantler run --quiet --memory 16M -- sh -c 'kill -9 $$'; result program_killed.st
 left program_killed
 
 # Where users start it from: a login shell, a slice with a limit above, a group that was delegated
-# to a user, and a container, which is refused where it has process ids of its own.
+# to a user, and a container. There it is refused beside other processes in one group, and where ids
+# of processes are its own.
 ends() { name=$1; shift; "$@"; result "$name.status" $?; left "$name"; }
 echo 'exec pantler run --quiet --memory 16M "$@" -- sh -c "cat /job/data/cscope.out > /dev/null; exit 7"' > run
 chmod 755 /root run
@@ -78,8 +81,9 @@ ends login runuser -l root -c 'sh /root/run'
 systemctl set-property --runtime above.slice MemoryHigh=64M
 ends parent systemd-run --quiet --scope --slice above.slice sh run
 ends delegated systemd-run --quiet --pipe --wait -p User=nobody -p Delegate=yes sh /root/run --best-effort
-inside='umount /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && sh /root/run; exit $?'
-ends container unshare --cgroup --mount --fork sh -c "$inside"
+inside='umount /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && exec sh /root/run'
+ends container systemd-run --quiet --scope unshare --cgroup --mount sh -c "$inside"
+ends container_crowd unshare --cgroup --mount sh -c "$inside"
 ends container_ids unshare --cgroup --pid --mount --fork --mount-proc sh -c "$inside"
 
 # An ordinary user: a run is refused with a word, a mount of one's own works.

@@ -35,7 +35,7 @@ impl V2 {
     /// # Errors
     /// The folder or control file that refused.
     pub fn create(root: &Path, own: &Path, name: &str, joins: bool) -> Result<V2, KernelError> {
-        if joins && own != root && is_alone_in(own) {
+        if joins && !is_machines(own) && is_alone_in(own) {
             return V2::create_within(own, root, name);
         }
         let parent = own
@@ -44,7 +44,7 @@ impl V2 {
             .find(|folder| hands_down(folder, "memory"))
             .unwrap_or(root);
         if !hands_down(parent, "memory") {
-            write(&parent.join("cgroup.subtree_control"), "+memory")?;
+            write(&parent.join("cgroup.subtree_control"), "+memory").map_err(of_crowd)?;
         }
         // Device counters are welcome, not needed.
         let _ = fs::write(parent.join("cgroup.subtree_control"), "+io");
@@ -121,6 +121,26 @@ fn is_alone_in(group: &Path) -> bool {
     let has_groups = fs::read_dir(group)
         .is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(|entry| entry.path().is_dir())));
     processes.trim() == std::process::id().to_string() && !has_groups
+}
+
+/// Whether all processes are in this group. At the top of a container's namespace they are not.
+fn is_machines(group: &Path) -> bool {
+    !group.join("cgroup.events").exists()
+}
+
+/// A group with processes of its own has no groups below it that memory is handed down to.
+fn of_crowd(error: KernelError) -> KernelError {
+    match error {
+        KernelError::File { source, .. } if source.raw_os_error() == Some(libc::EBUSY) => {
+            let remedy = "start the run as the only process of its group, as the first of a container, or \
+                          by `systemd-run --scope`";
+            KernelError::Missing {
+                what: "a control group without other processes",
+                remedy: remedy.to_owned(),
+            }
+        }
+        error => error,
+    }
 }
 
 fn hands_down(folder: &Path, controller: &str) -> bool {
