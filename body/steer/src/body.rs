@@ -114,7 +114,8 @@ impl SteerBody {
         let counters = engine.counters();
         // Without a count of the device for these programs alone: what came into the page cache.
         let counted = self.0.group.device_read_bytes().filter(|_| !self.0.is_charged_elsewhere());
-        let read_bytes = counted.unwrap_or(counters.brought_in * block_bytes());
+        let fetched = |bytes| bytes + fetched_blocks(steering) * block_bytes();
+        let read_bytes = counted.map_or(counters.brought_in * block_bytes(), fetched);
         let mut totals = engine.steward().totals();
         // Readahead by the kernel that the steward was told of too late is known here alone.
         totals.references = counters.references;
@@ -364,6 +365,13 @@ fn hinted_file(
     lists::look_at_regular(path, file)?;
     let slot = steering.file_on_a_mount(path, file)?;
     Ok(steering.engine.files().id(slot))
+}
+
+/// Blocks that came from other machines, which no device counts.
+fn fetched_blocks(steering: &Steering) -> u64 {
+    let Steering { engine, hands, .. } = steering;
+    let remote = engine.files().iter().filter(|(_, file)| hands.files.is_remote(file.key.dev));
+    remote.map(|(_, file)| file.brought_in).sum()
 }
 
 /// The files with most blocks, and how many are not among them.

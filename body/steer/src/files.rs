@@ -150,6 +150,11 @@ impl Files {
         accepted
     }
 
+    /// Whether files of a device that is known are on another machine.
+    pub fn is_remote(&self, dev: u32) -> bool {
+        self.devices.is_remote(dev)
+    }
+
     /// The file below one that is open on an overlay, if it can be that of the slot.
     fn below(&mut self, slot: u32, link: &Path, opened: &OwnedFd) -> Option<OwnedFd> {
         let key = self.slots[slot as usize].key;

@@ -52,6 +52,11 @@ impl MountedAt {
         self.kind == "overlay"
     }
 
+    /// Whether another machine serves it: what is read of it is no read of a disk here.
+    pub fn is_remote(&self) -> bool {
+        ["nfs", "nfs4", "cifs", "smb3", "ceph", "9p", "afs"].contains(&self.kind.as_str())
+    }
+
     /// Whether a process serves it: to open it waits for that process, which may stand still.
     pub fn is_served(&self) -> bool {
         self.kind.starts_with("fuse")

@@ -61,6 +61,11 @@ impl Devices {
         self.mounts.iter().find(|mount| mount.id == id)
     }
 
+    /// Whether a device that is known is on another machine.
+    pub fn is_remote(&self, dev: u32) -> bool {
+        self.mounts.iter().any(|mount| mount.dev == dev && mount.is_remote())
+    }
+
     /// The descriptors under which a thread has the file open.
     pub fn descriptors_of(&mut self, tid: u32, key: FileKey) -> Vec<Descriptor> {
         let mut found = Vec::new();
