@@ -34,6 +34,7 @@ pub enum Command {
     Stat(crate::stat::Stat),
     /// Tell what is cached of a file, for which owner, and why
     Explain(crate::explain::Explain),
+    Advise(crate::advise::Advise),
     /// Simulate policies over traces
     Sim(Box<crate::sim::Sim>),
     /// Look at traces, convert and generate them

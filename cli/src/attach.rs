@@ -69,7 +69,7 @@ pub fn attach(arguments: &Attach) -> Result<()> {
     let Some(memory) = arguments.memory else { return join(arguments, &mut programs, &spec, &stopped) };
     // What steering uses itself is not there for others.
     pantler_kernel::heap::hold_little(1);
-    let steered = Steered::begin(arguments.words.options(&spec, memory), || Ok(None))?;
+    let steered = Steered::begin(arguments.words.options(&spec, memory, &identity)?, || Ok(None))?;
     let attach = |pid| steered.steer.attach(pid).map_err(control_error);
     let (quiet, memory_text) = (arguments.words.quiet, memory.to_string());
     let attached = programs.steer(&name, &memory_text, quiet, &stopped, attach, || false);

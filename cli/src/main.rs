@@ -10,6 +10,7 @@ use std::process::ExitCode;
 mod output;
 
 mod access_list;
+mod advise;
 mod args;
 mod attach;
 mod bodies;
@@ -74,6 +75,7 @@ fn dispatch(command: Command) -> anyhow::Result<u8> {
         Command::Hint(hint) => hint::hint(&hint)?,
         Command::Prefetch(words) => prefetch::prefetch(&words)?,
         Command::Stat(stat) => stat::stat(&stat)?,
+        Command::Advise(words) => advise::advise(&words)?,
         Command::Explain(explain) => explain::explain(&explain)?,
         Command::Trace(words) => trace::trace(&words)?,
         #[cfg(feature = "dust")]

@@ -165,13 +165,20 @@ pub fn join(spec: &RunSpec) -> Result<Option<Client>, ControlError> {
     Ok(took.iter().any(|body| body.kind == BodyKind::Steer).then_some(daemon))
 }
 
-/// Without a session of its own a program has nothing to report.
+/// Without a session of its own a program has nothing to report or record.
 pub fn check_report(words: &Words) -> Result<(), ControlError> {
+    let refused = |text| Err(ControlError::invalid(text));
+    if let Some(record) = &words.record {
+        return refused(format!(
+            "--record {}: references are seen with --memory SIZE alone",
+            record.display()
+        ));
+    }
     words.report.as_ref().map_or(Ok(()), |report| {
-        Err(ControlError::invalid(format!(
+        refused(format!(
             "--report {}: there is nothing to report without --memory SIZE; `pantler stat` has the counters of mounts",
             report.display()
-        )))
+        ))
     })
 }
 
@@ -190,7 +197,7 @@ fn steer(
     memory: Size,
     staged: &mut Option<Staged>,
 ) -> Result<Option<Steered>> {
-    let mut options = arguments.words.options(spec, memory);
+    let mut options = arguments.words.options(spec, memory, identity)?;
     options.total_bytes = arguments.total.map(Size::bytes);
     let stage = || {
         let started = Staged::start(&arguments.program, identity).map_err(io::Error::other)?;

@@ -12,6 +12,7 @@ use pantler_steward::Allocation;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::explain::DECISIONS_KEPT;
 use crate::identity::Identity;
@@ -41,6 +42,9 @@ pub struct Words {
     /// Write the counters of the run to this file when it ends, as JSON; needs --memory
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    /// Write each reference to this file, for `pantler advise` and `pantler sim`; needs --memory
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
     /// Say nothing in the end of what was read, and what LRU would have read
     #[arg(long)]
     pub quiet: bool,
@@ -84,7 +88,10 @@ impl Words {
     }
 
     /// The options of a session.
-    pub fn options(&self, spec: &RunSpec, memory: Size) -> SteerOptions {
+    ///
+    /// # Errors
+    /// A record that cannot be written.
+    pub fn options(&self, spec: &RunSpec, memory: Size, identity: &Identity) -> Result<SteerOptions> {
         let mut options = SteerOptions::new(&spec.name, memory.bytes());
         options.owner_name = spec.keep.then(|| spec.name.clone());
         options.uid = spec.uid;
@@ -95,8 +102,20 @@ impl Words {
         if self.report.is_some() {
             options.watch_hits = HitWatch::Always;
         }
-        options
+        options.record = self.record.as_deref().map(|path| record(path, identity)).transpose()?;
+        Ok(options)
     }
+}
+
+/// Opens an empty file for references.
+fn record(path: &Path, identity: &Identity) -> Result<Arc<File>> {
+    let refuse = |error| format!("record {path:?}: expected a file that can be written, {error}");
+    let file = identity.open_to_write(path).map_err(|error| ControlError::invalid(refuse(error)))?;
+    // Pipes and terminals have no length.
+    if file.metadata()?.is_file() {
+        file.set_len(0).with_context(|| format!("cannot empty {}", path.display()))?;
+    }
+    Ok(Arc::new(file))
 }
 
 /// A session and its door.

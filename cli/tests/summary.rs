@@ -91,6 +91,46 @@ fn the_line_agrees_with_the_simulator_and_with_the_device() {
     });
 }
 
+/// References that were recorded say what a run will read, before it is made.
+#[test]
+fn what_is_advised_reads_what_was_promised() {
+    pantler_rig::undisturbed(|| {
+        let Some(folder) = scratch() else { return };
+        let at = folder.path();
+        let cold = "dd if=f oflag=nocache conv=notrunc,fdatasync of=f count=0 2>&1";
+        must(at, &format!("head -c 24M /dev/urandom > f; {cold}"));
+        fs::write(at.join("reads.sh"), "for i in 1 2 3 4 5; do cat f > /dev/null; done\n").unwrap();
+        // Recorded with memory for all of it.
+        must(at, "$PANTLER run --memory 40M --profile none --record t.csv -- sh reads.sh");
+        let (advice, _) = must(at, "$PANTLER advise t.csv --memory 16M --json --write advised.toml");
+        let advice: Value = serde_json::from_str(&advice).unwrap();
+        let promised = advice["policies"][0]["read_bytes"].as_u64().unwrap_or_else(|| panic!("{advice}"));
+        let alone = advice["kernel_read_bytes"].as_u64().unwrap();
+        assert_eq!(advice["policies"][0]["policy"], advice["advised"], "{advice}");
+        assert!(promised * 100 <= alone * 65, "{advice}");
+
+        must(at, cold);
+        must(at, "$PANTLER run --memory 16M --profile ./advised.toml --report report -- sh reads.sh");
+        let report: Value = serde_json::from_str(&fs::read_to_string(at.join("report")).unwrap()).unwrap();
+        let read = report["totals"]["read_bytes"].as_u64().unwrap();
+        // 1 MiB for what `sh` and `cat` are read of, which was in memory when it was recorded.
+        assert!(
+            read.abs_diff(promised) <= promised / 20 + (1 << 20),
+            "{read} instead of {promised}: {advice}"
+        );
+
+        let (text, _) = must(at, "$PANTLER advise t.csv --memory 16M");
+        assert!(text.contains("take: pantler run --memory 16M --policy "), "{text}");
+        // With memory for all of it no policy reads less than another.
+        let (text, _) = must(at, "$PANTLER advise t.csv --memory 64M");
+        assert!(text.contains("leave it to the kernel"), "{text}");
+        let (status, _, err) = shell(at, "$PANTLER run --record t.csv -- true");
+        assert!(status == Some(2) && err.contains("--memory"), "{status:?}: {err}");
+        let (status, _, err) = shell(at, "$PANTLER advise nothing.csv --memory 16M");
+        assert!(status == Some(2) && err.contains("nothing.csv"), "{status:?}: {err}");
+    });
+}
+
 /// The only policy's misses, wherever the table has them.
 fn misses_in(value: &Value) -> Option<u64> {
     match value {

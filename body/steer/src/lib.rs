@@ -31,6 +31,7 @@ mod lists;
 pub mod options;
 pub mod owners;
 mod reader;
+mod recorder;
 mod shared;
 mod steer;
 pub mod steering;

@@ -1,5 +1,8 @@
 //! What can be chosen about a run, with its defaults and bounds.
 
+use std::fs::File;
+use std::sync::Arc;
+
 use pantler_control::{Profile, RunSpec, Size};
 use pantler_steward::{Allocation, FRAMES_MAX, PolicyName, Revocation, Spec};
 
@@ -58,6 +61,8 @@ pub struct SteerOptions {
     pub watch_others: bool,
     /// Decisions remembered for `explain`; 0 = none.
     pub log: u32,
+    /// Where references are written as they come, as a trace. Hits are watched from the start then.
+    pub record: Option<Arc<File>>,
 }
 
 impl SteerOptions {
@@ -78,6 +83,7 @@ impl SteerOptions {
             watch_hits: HitWatch::default(),
             watch_others: true,
             log: 0,
+            record: None,
         }
     }
 
@@ -114,7 +120,7 @@ impl SteerOptions {
     /// Whether hits need not be watched yet.
     pub(crate) fn starts_calm(&self) -> bool {
         let wishes = self.profile.is_some() || self.common_policy != PolicyName::Lru.spec();
-        self.watch_hits == HitWatch::WhenNeeded && !wishes
+        self.watch_hits == HitWatch::WhenNeeded && !wishes && self.record.is_none()
     }
 
     /// Blocks of the budget.

@@ -78,7 +78,9 @@ fn read(shared: &Shared, mut feed: Feed) {
         }
     }
     // What came until now is counted; nothing more is dropped.
-    round(&mut shared.steering(), &mut feed, &limits, clock::monotonic_ns());
+    let mut steering = shared.steering();
+    round(&mut steering, &mut feed, &limits, clock::monotonic_ns());
+    steering.recorded();
 }
 
 /// One round; `None` when the buffers cannot be read any more.

@@ -16,6 +16,7 @@ use crate::hands::Hands;
 use crate::lister::Awaited;
 use crate::options::SteerOptions;
 use crate::owners::Owners;
+use crate::recorder::Recorder;
 use crate::trace;
 
 /// Events of our own threads and their children come from this instance, those of other programs
@@ -33,6 +34,7 @@ pub struct Steering {
     pub(crate) awaited: Awaited,
     /// Events until then have been taken.
     pub(crate) taken_until_ns: u64,
+    recorder: Option<Recorder>,
     /// The thread of the last event of a run, and its owner.
     last: Option<(u32, OwnerId)>,
 }
@@ -61,6 +63,7 @@ impl Steering {
         };
         let refused = |error: &dyn std::fmt::Display| SteerError::Options(error.to_string());
         let mut engine = Engine::new(&wanted, seed).map_err(|error| refused(&error))?;
+        let recorder = options.record.as_ref().map(|file| file.try_clone().map(Recorder::new));
         let owners = Owners::new(options, &mut engine).map_err(|error| refused(&error))?;
         Ok(Steering {
             engine,
@@ -69,6 +72,7 @@ impl Steering {
             revocations: Revocations::default(),
             awaited: Awaited::default(),
             taken_until_ns: 0,
+            recorder: recorder.transpose().map_err(|error| SteerError::call("dup of the record", error))?,
             last: None,
         })
     }
@@ -114,6 +118,11 @@ impl Steering {
             first: event.first,
             last: event.last,
         };
+        if let (Origin::Run { thread, .. }, Some(recorder)) = (origin, &mut self.recorder)
+            && Kind::REFERENCES.contains(&event.kind)
+        {
+            recorder.reference(thread, &event);
+        }
         if !self.engine.event(&event)
             && self.hands.files.find_mount(event.file.dev)
             && let Some(file) = self.engine.admit(&event)
@@ -186,6 +195,14 @@ impl Steering {
         self.engine.tick(now_ns);
         self.obey(now_ns);
         self.hands.files.close_idle(now_ns);
+        self.recorded();
+    }
+
+    /// What was read until now is in the record.
+    pub(crate) fn recorded(&mut self) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.flush();
+        }
     }
 
     /// Carries out what is decided.

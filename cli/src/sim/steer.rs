@@ -45,7 +45,7 @@ impl Session<'_> {
 }
 
 /// Refuses a trace of references that are known to be no pages. Keys without a size are pages.
-fn check_pages(loaded: &Loaded) -> Result<(), Usage> {
+pub fn check_pages(loaded: &Loaded) -> Result<(), Usage> {
     let (name, trace) = (loaded.name(), loaded.trace());
     let is_sized = trace.sizes().is_some() || trace.equal_bytes().is_some();
     if is_sized && trace.equal_bytes() != Some(PAGE_BYTES) {

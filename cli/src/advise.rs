@@ -1,0 +1,195 @@
+//! `pantler advise`: what each policy would read of a program's references, and which one pays.
+
+use anyhow::{Context, Result};
+use clap::Args;
+use pantler_control::{ControlError, Size};
+use pantler_policy::{PolicyName, Spec};
+use pantler_sim::pagecache::{SteerRecord, SteerSettings, steer};
+use pantler_sim::{Loaded, Watch, load};
+use pantler_trace::Options;
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::failure::Usage;
+use crate::identity::Identity;
+use crate::named::named;
+use crate::output;
+use crate::sim;
+use crate::values;
+
+const PAGE_BYTES: u32 = 4096;
+/// Less than this share of what LRU reads is no reason for another policy.
+const WORTH: f64 = 0.02;
+
+/// Say which policy a program's references ask for
+///
+/// FILE is what `pantler run --record FILE` or `pantler attach --record FILE` wrote, or any trace of
+/// pages. Each policy is simulated over a model of the kernel's page cache, as a steered run would
+/// be, with the memory that it shall have.
+#[derive(Debug, Args)]
+pub struct Advise {
+    /// References of a program
+    #[arg(value_name = "FILE")]
+    trace: String,
+    /// Memory for file blocks, such as 64M, or 10% of the memory that there is
+    #[arg(long, value_name = "SIZE|%", value_parser = values::memory, allow_negative_numbers = true)]
+    memory: Size,
+    /// Order in which the kernel evicts: linux, mglru (Linux 6.12) or mglru:rework=1 (Linux 7.3);
+    /// without it what this machine's kernel claims
+    #[arg(long, value_name = "POLICY", value_parser = named(values::policies, values::online), hide_possible_values = true)]
+    kernel: Option<Spec>,
+    /// The file system has no large folios, as ext4 before Linux 6.16
+    #[arg(long)]
+    small_folios: bool,
+    /// Write the advice to this file, as a profile for `--profile FILE`
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What policies would read, the least first.
+#[derive(Debug, Serialize)]
+struct Advice {
+    trace: String,
+    memory_bytes: u64,
+    kernel: String,
+    references: u64,
+    /// What the kernel alone would read, with the budget as its limit.
+    kernel_read_bytes: u64,
+    policies: Vec<Row>,
+    /// None where nothing reads less than LRU does.
+    advised: Option<PolicyName>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    policy: PolicyName,
+    read_bytes: u64,
+}
+
+/// Simulates all, and says what came of it.
+pub fn advise(words: &Advise) -> Result<()> {
+    let identity = Identity::invoking()?;
+    let kernel = words.kernel.unwrap_or_else(|| claimed().spec());
+    let (loaded, note) = load(&words.trace, &Options::default()).map_err(sim::trace_error)?;
+    if let Some(note) = note {
+        tell!("{note}");
+    }
+    sim::check_pages(&loaded)?;
+    let budget = u32::try_from(words.memory.bytes() / u64::from(PAGE_BYTES)).unwrap_or(u32::MAX);
+    let settings = |policy: PolicyName| SteerSettings {
+        policy: policy.spec(),
+        kernel,
+        small_folios: words.small_folios,
+        budget,
+        seed: 1,
+    };
+    let records = simulate(&loaded, &PolicyName::ALL.map(settings))?;
+    let advice = Advice::new(words, kernel, &records);
+    if let (Some(path), Some(policy)) = (&words.write, advice.advised) {
+        write_profile(path, &identity, &advice, policy)?;
+    }
+    if words.json {
+        return output::json("advise", &advice);
+    }
+    output::text(&advice.to_text(words.write.as_deref()))
+}
+
+/// As many side by side as there are processors.
+fn simulate(loaded: &Loaded, settings: &[SteerSettings]) -> Result<Vec<SteerRecord>> {
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let work = || {
+        while let Some(&one) = settings.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let record = steer(loaded.trace(), one, &Watch::default());
+            done.lock().expect("no simulation panics").push(record.map_err(Usage::new));
+        }
+    };
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    let records = done.into_inner().expect("no simulation panics");
+    Ok(records.into_iter().collect::<Result<Vec<_>, _>>()?)
+}
+
+/// The order that this machine's kernel says it evicts by.
+fn claimed() -> PolicyName {
+    if pantler_kernel::reclaim::is_by_generations() { PolicyName::Mglru } else { PolicyName::Linux }
+}
+
+impl Advice {
+    fn new(words: &Advise, kernel: Spec, records: &[SteerRecord]) -> Advice {
+        let bytes = |blocks: u64| blocks * u64::from(PAGE_BYTES);
+        let name = |record: &SteerRecord| record.policy.parse().expect("a policy's own name");
+        let row = |record: &SteerRecord| Row { policy: name(record), read_bytes: bytes(record.device_reads) };
+        let mut policies: Vec<Row> = records.iter().map(row).collect();
+        policies.sort_by_key(|row| (row.read_bytes, row.policy.as_str()));
+        let of =
+            |policy| policies.iter().find(|row| row.policy == policy).map_or(u64::MAX, |row| row.read_bytes);
+        let lru = of(PolicyName::Lru);
+        let best = policies.first().filter(|best| best.read_bytes as f64 <= lru as f64 * (1.0 - WORTH));
+        Advice {
+            trace: words.trace.clone(),
+            memory_bytes: words.memory.bytes(),
+            kernel: kernel.to_string(),
+            references: records.first().map_or(0, |record| record.references),
+            kernel_read_bytes: bytes(records.first().map_or(0, |record| record.kernel_device_reads)),
+            advised: best.map(|row| row.policy),
+            policies,
+        }
+    }
+
+    fn to_text(&self, profile: Option<&Path>) -> String {
+        let megabytes = |bytes: u64| bytes as f64 / 1e6;
+        let saved = |bytes: u64| 100.0 * (bytes as f64 / self.kernel_read_bytes.max(1) as f64 - 1.0);
+        let mut text = format!(
+            "{}: {} references to pages, with {} of memory\n{:>14}  {:>10}  {:>7}\n",
+            self.trace,
+            self.references,
+            Size::new(self.memory_bytes),
+            "policy",
+            "reads MB",
+            "saved"
+        );
+        let mut line = |name: &str, bytes: u64| {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{name:>14}  {:>10.1}  {:>+6.1}%", megabytes(bytes), saved(bytes));
+        };
+        line("kernel alone", self.kernel_read_bytes);
+        for Row { policy, read_bytes } in &self.policies {
+            line(policy.as_str(), *read_bytes);
+        }
+        let memory = Size::new(self.memory_bytes);
+        text += &match (self.advised, profile) {
+            (None, _) => "no policy reads less than lru: leave it to the kernel\n".to_owned(),
+            (Some(policy), None) => {
+                format!("take: pantler run --memory {memory} --policy {policy} -- PROGRAM\n")
+            }
+            (Some(_), Some(path)) => {
+                format!("take: pantler run --memory {memory} --profile {} -- PROGRAM\n", path.display())
+            }
+        };
+        text
+    }
+}
+
+fn write_profile(path: &Path, identity: &Identity, advice: &Advice, policy: PolicyName) -> Result<()> {
+    let refuse = |error| {
+        ControlError::invalid(format!("profile {path:?}: expected a file that can be written, {error}"))
+    };
+    let mut file = identity.open_to_write(path).map_err(refuse)?;
+    let least = advice.policies.first().map_or(0, |row| row.read_bytes);
+    let text = format!(
+        "description = \"By `pantler advise`: {policy} reads {:.1} MB where the kernel alone reads {:.1} MB.\"\n\n\
+         [policies]\n0 = \"{policy}\"\n",
+        least as f64 / 1e6,
+        advice.kernel_read_bytes as f64 / 1e6
+    );
+    file.set_len(0)
+        .and_then(|()| file.write_all(text.as_bytes()))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
