@@ -1,4 +1,5 @@
 //! `pantler advise`: what each policy would read of a program's references, and which one pays.
+//! Why by the model of the page cache: docs/decisions/0137-advice-is-the-simulators.md.
 
 use anyhow::{Context, Result};
 use clap::Args;

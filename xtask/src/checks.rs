@@ -55,7 +55,7 @@ pub fn test() -> Result<()> {
 }
 
 /// The kernels that the command is tried on. They take a mirror, root and minutes, so that a
-/// developer asks for them: `make kernels`.
+/// developer asks for them: `make kernels`. Why CI does: docs/decisions/0136-guests-in-ci.md.
 fn guests() -> Result<Option<Guests>> {
     if std::env::var_os("PANTLER_NO_SKIP").is_none() {
         say("without the kernels of distributions: `make kernels` tries them");
