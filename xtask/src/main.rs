@@ -11,6 +11,7 @@ mod demo;
 mod fuzz;
 mod install;
 mod kernels;
+mod limits;
 mod machine;
 mod median;
 mod node;
@@ -33,6 +34,7 @@ usage: cargo xtask <command>
                    the command on kernels of distributions (6.1, 6.12, newest) under QEMU, and the suites that
                    meet the kernel; what CI tries of it with --quick; needs root and Debian's mirror
   machine          the first paper's experiments with real programs on the page cache (--repeats N, --only TABLE); needs root
+  limits           programs in a group with a limit on everything, beside MIN (--repeats N, --only PROGRAM); needs root
   bench-stores     mounts of a server of S3 under load, beside that server alone; builds s3s-fs, which takes minutes
   fuzz [SECONDS]   each fuzz target so long, default 60; needs a nightly compiler
   bench-sim        the simulator beside libCacheSim (--requests N, --pairs N, --trace NAME, --only POLICY,
@@ -76,6 +78,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["machine", rest @ ..] => machine::machine(rest),
         ["machine-daemon", rest @ ..] => machine::daemon(rest),
         ["machine-read", rest @ ..] => machine::read(rest),
+        ["limits", rest @ ..] => limits::limits(rest),
         ["bench-stores"] => stores::bench(),
         ["kernels", "--quick", names @ ..] => kernels::kernels(names, Extent::Quick),
         ["kernels", names @ ..] => kernels::kernels(names, Extent::Everything),

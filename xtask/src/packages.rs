@@ -33,6 +33,9 @@ pub const TEST: &[&str] = &[
 /// What the experiments of `make machine` need.
 pub const MACHINE: &[&str] = &["cscope", "glimpse", "linux-source-6.1", "time", "xz-utils"];
 
+/// What `cargo xtask limits` needs.
+pub const LIMITS: &[&str] = &["cscope", "linux-source-6.1", "python3", "ripgrep", "util-linux", "xz-utils"];
+
 /// What the demo needs.
 pub const DEMO: &[&str] = &["cscope", "fuse3", "linux-source-6.1", "xz-utils"];
 

@@ -3,8 +3,27 @@
 use anyhow::{Context, Result};
 use pantler_kernel::group::mounts::Places;
 use pantler_kernel::group::{self, RunGroup, Throttle};
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// What a group holds, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Memory {
+    /// Page cache.
+    pub file: u64,
+    pub anonymous: u64,
+    /// Slabs, page tables, stacks.
+    pub kernel: u64,
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [file, anonymous, kernel] =
+            [self.file, self.anonymous, self.kernel].map(|bytes| bytes as f64 / 1e6);
+        write!(f, "{file:.1} MB of files, {anonymous:.1} anonymous, {kernel:.1} of the kernel")
+    }
+}
 
 /// A group that is removed when it goes out of scope.
 pub struct Group {
@@ -37,6 +56,27 @@ impl Group {
     /// Folder with counters of device reads that include the groups below it.
     pub fn io_folder(&self) -> Result<&Path> {
         self.inner.io_path().context("this machine does not count device reads by control group")
+    }
+
+    /// What the group and the groups below it hold now.
+    pub fn memory(&self) -> Result<Memory> {
+        let folder = self.inner.memory_path();
+        let stat = fs::read_to_string(folder.join("memory.stat"))?;
+        let field = |names: [&str; 2]| {
+            let value = |line: &str| {
+                let (name, value) = line.split_once(' ')?;
+                names.contains(&name).then(|| value.parse::<u64>().ok())?
+            };
+            stat.lines().find_map(value)
+        };
+        // v1 has no such line, and v2 no such file.
+        let kernel = fs::read_to_string(folder.join("memory.kmem.usage_in_bytes")).ok();
+        let kernel = kernel.and_then(|text| text.trim().parse().ok()).or_else(|| field(["kernel"; 2]));
+        Ok(Memory {
+            file: field(["total_cache", "file"]).context("memory.stat tells no cache")?,
+            anonymous: field(["total_rss", "anon"]).context("memory.stat tells no anonymous memory")?,
+            kernel: kernel.context("this kernel does not tell what it holds for a group (Linux 5.18)")?,
+        })
     }
 
     /// The most memory the group ever held.

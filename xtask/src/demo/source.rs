@@ -14,7 +14,7 @@ use crate::shell::{run_command, say};
 const ARCHIVE: &str = "/usr/src/linux-source-6.1.tar.xz";
 /// Folders of it that make a database larger than the last cache of a processor and small enough
 /// for a demo.
-const FOLDERS: [&str; 3] = ["fs", "mm", "include"];
+pub const FOLDERS: [&str; 3] = ["fs", "mm", "include"];
 /// What is asked, one process each: where is this symbol used?
 pub const SYMBOLS: [&str; 8] =
     ["kmalloc", "mutex_lock", "d_path", "list_add_tail", "get_page", "vfs_fsync", "put_user", "alloc_pages"];
