@@ -123,6 +123,8 @@ pub fn run(arguments: &Run) -> Result<u8> {
     if let Some(at) = mounts.iter().position(Client::is_daemon) {
         stay_joined(mounts.swap_remove(at), &spec)?;
     }
+    // What the start took, and the run does not need.
+    pantler_kernel::heap::give_back();
     if steered.as_ref().is_some_and(|steered| steered.steer.is_limited()) {
         // What began the run is not needed to steer it, and takes memory from blocks.
         let _ = pantler_kernel::code::give_up();

@@ -58,6 +58,7 @@ impl Steering {
             finds_files_early: options.takes_runs
                 || options.profile.as_ref().is_some_and(|profile| !profile.files.is_empty()),
             hits_are_watched: !options.starts_calm(),
+            is_alone: !options.takes_runs,
             keeps_shared: !options.takes_runs,
             ..Options::new(options.budget_blocks())
         };

@@ -8,19 +8,21 @@
 //!
 //! The kernel reclaims when the room is used up, and takes pages of its own choice. The reserve is
 //! for what the program and the kernel take between two looks. Blocks that the kernel took all the
-//! same are the error: the reserve grows by them, and shrinks slowly, until the kernel takes blocks
-//! again. Other pages, such as those of lost events, are the kernel's to take.
+//! same are the error: the reserve grows by them. The room shrinks between two drops, and a look
+//! comes before each of them: the least room of some looks was needed by nothing, and the reserve
+//! shrinks by a part of it. Other pages, such as those of lost events, are the kernel's to take.
 //!
 //! G1  The allowance is what is cached and the room, less the reserve, but never more than the
 //!     budget and never less than `least`.
 //! G2  The reserve grows by the blocks that left without being dropped, to `reserve_most` at most,
-//!     and shrinks by 1/256 of the budget per second.
+//!     and shrinks by half of the least room that was seen in `WATCH_NS`, after each of these.
 //!
 //! Cached blocks and room are seen at one moment: a block known only later looks like other memory.
-//! Why: docs/decisions/0108-a-run-leads-the-kernels-reclaim.md.
+//! Why: docs/decisions/0108-a-run-leads-the-kernels-reclaim.md, and what it shrinks by:
+//! docs/decisions/0135-the-reserve-shrinks-by-room-that-was-not-used.md.
 
-/// Nanoseconds in which the reserve shrinks by the budget.
-const SHRINK_NS: u64 = 256_000_000_000;
+/// The least room of this time was needed by nothing.
+const WATCH_NS: u64 = 250_000_000;
 
 /// The memory that a limit leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,24 +39,26 @@ pub(crate) struct Allowance {
     budget: u64,
     least: u64,
     reserve: u64,
-    /// The reserve has shrunk for the time until then.
-    shrunk_ns: u64,
+    /// The least room that was seen since then.
+    room_least: u64,
+    watched_ns: u64,
 }
 
 impl Allowance {
     pub(crate) fn new(budget: u32, least: u32) -> Allowance {
         let (budget, least) = (u64::from(budget), u64::from(least.min(budget)));
-        Allowance { budget, least, reserve: 0, shrunk_ns: 0 }
+        Allowance { budget, least, reserve: 0, room_least: u64::MAX, watched_ns: 0 }
     }
 
     /// What is allowed now, while `cached` blocks are in memory and `room` more may be charged, and
     /// `gone` left since the last look without being dropped.
     pub(crate) fn look(&mut self, now_ns: u64, cached: u32, gone: u64, room: u64) -> u32 {
-        let block_ns = SHRINK_NS / self.budget.max(1);
-        let shrinks = now_ns.saturating_sub(self.shrunk_ns) / block_ns;
-        self.shrunk_ns += shrinks * block_ns;
-        let left = self.reserve.saturating_sub(shrinks);
-        self.reserve = (left + gone).min(reserve_most(self.budget));
+        self.room_least = self.room_least.min(room);
+        if now_ns.saturating_sub(self.watched_ns) >= WATCH_NS {
+            self.reserve = self.reserve.saturating_sub(self.room_least.div_ceil(2));
+            (self.room_least, self.watched_ns) = (u64::MAX, now_ns);
+        }
+        self.reserve = (self.reserve + gone).min(reserve_most(self.budget));
         let allowed = u64::from(cached).saturating_add(room).saturating_sub(self.reserve);
         allowed.clamp(self.least, self.budget) as u32
     }
@@ -70,7 +74,7 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    /// The rules over the whole past, in real numbers: slow, and obviously right.
+    /// The rules over the whole past: slow, and obviously right.
     struct Naive {
         budget: f64,
         least: f64,
@@ -79,12 +83,17 @@ mod tests {
 
     impl Naive {
         fn allowed(&self) -> f64 {
-            let most = (256.0 + self.budget / 64.0).min(self.budget / 8.0);
-            let (mut reserve, mut allowed, mut before_ns) = (0.0f64, self.budget, 0);
+            let most = (256.0 + self.budget / 64.0).min(self.budget / 8.0).floor();
+            let (mut reserve, mut allowed, mut since) = (0.0f64, self.budget, 0);
+            let mut rooms = Vec::new();
             for &(now_ns, cached, gone, room) in &self.looks {
-                let seconds = (now_ns - before_ns) as f64 / 1e9;
-                before_ns = now_ns;
-                reserve = ((reserve - seconds * self.budget / 256.0).max(0.0) + gone).min(most);
+                rooms.push(room);
+                if now_ns >= since + 250_000_000 {
+                    let least = rooms.drain(..).fold(f64::MAX, f64::min);
+                    reserve = (reserve - (least / 2.0).ceil()).max(0.0);
+                    since = now_ns;
+                }
+                reserve = (reserve + gone).min(most);
                 allowed = (cached + room - reserve).max(self.least).min(self.budget);
             }
             allowed

@@ -8,6 +8,9 @@ use crate::window::Bounds;
 /// half of the paper's block, and disks serve several reads at once now.
 const LIST_BATCH: u32 = 64;
 
+/// Placeholders that are remembered for an owner without others (rule L6).
+const PLACEHOLDERS_ALONE: u32 = 256;
+
 /// Everything that can be chosen about an engine.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -31,6 +34,9 @@ pub struct Options {
     /// referenced when it comes, until the engine asks for these events
     /// ([`wants_hits`](crate::Engine::wants_hits)).
     pub hits_are_watched: bool,
+    /// Whether there is one owner only. It harms no other, so few placeholders are remembered: they
+    /// take memory, and decide nothing.
+    pub is_alone: bool,
     /// Whether a block that a program outside used stays with the run, pinned. Otherwise it
     /// is left to the kernel, as if that program had brought it in.
     pub keeps_shared: bool,
@@ -49,6 +55,7 @@ impl Options {
             window: Bounds::default(),
             finds_files_early: false,
             hits_are_watched: false,
+            is_alone: false,
             keeps_shared: true,
         }
     }
@@ -78,6 +85,7 @@ impl Options {
         chosen.common_policy = self.common_policy;
         chosen.revocation = self.revocation;
         chosen.log = self.log;
+        chosen.placeholders = self.is_alone.then_some(PLACEHOLDERS_ALONE);
         chosen.prefetching =
             lists::Prefetching { batch: LIST_BATCH, catches_up: true, ..lists::Prefetching::default() };
         if self.list_entries != 0 {

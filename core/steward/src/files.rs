@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use pantler_policy::{Handle, Links, List};
 
 use crate::counters::Traffic;
-use crate::index::{BlockIndex, named, put};
+use crate::index::{BlockIndex, grown, named, put};
 use crate::{FileId, Names};
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,7 +105,7 @@ impl Files {
 
     pub(crate) fn add(&mut self, slot: u32, frame: Handle) {
         if frame >= self.links.capacity() {
-            self.links.grow((frame + 1).next_power_of_two());
+            self.links.grow(grown(frame));
         }
         let record = &mut self.records[slot as usize];
         let had_none = record.blocks.is_empty();

@@ -30,7 +30,7 @@ use pantler_policy::{Handle, Links};
 use crate::counters::Counters;
 use crate::entry::{Entries, Entry, NO_LEVEL};
 pub(crate) use crate::ids::{COMMON, NOBODY, OwnerKey};
-use crate::index::{BlockIndex, named, put};
+use crate::index::{BlockIndex, grown, named, put};
 use crate::manager::Manager;
 use crate::{Block, Names, OwnerId, OwnerStat};
 
@@ -306,7 +306,7 @@ impl Owners {
     #[inline]
     pub(crate) fn make_place(&mut self, frame: Handle) {
         if frame >= self.managed.capacity() {
-            self.managed.grow((frame + 1).next_power_of_two());
+            self.managed.grow(grown(frame));
         }
     }
 

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use pantler_policy::prefetch::prefetch;
 use pantler_policy::{Links, List, NONE};
 
-use crate::index::{BlockIndex, put};
+use crate::index::{BlockIndex, grown, put};
 use crate::{Block, Names};
 
 type GroupKey = u32;
@@ -180,8 +180,8 @@ impl Placeholders {
     fn new_record(&mut self, record: Record) -> u32 {
         let slot = put(&mut self.records, &mut self.records_free, record);
         if slot >= self.ages.capacity() {
-            self.ages.grow((slot + 1).next_power_of_two());
-            self.members.grow((slot + 1).next_power_of_two());
+            self.ages.grow(grown(slot));
+            self.members.grow(grown(slot));
         }
         slot
     }

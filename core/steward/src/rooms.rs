@@ -49,6 +49,7 @@ use pantler_policy::{Handle, Iter, Links, List};
 use crate::Options;
 use crate::entry::{Entries, NO_LEVEL, Room};
 use crate::ids::NOBODY;
+use crate::index::grown;
 use positions::Positions;
 use sizing::Sizing;
 
@@ -97,7 +98,7 @@ impl Rooms {
     #[inline]
     pub(crate) fn make_place(&mut self, frame: Handle) {
         if frame >= self.links.capacity() {
-            self.links.grow((frame + 1).next_power_of_two());
+            self.links.grow(grown(frame));
         }
     }
 

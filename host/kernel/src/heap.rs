@@ -17,6 +17,21 @@ pub fn hold_little(heaps: u32) -> bool {
     set(heaps.clamp(1, 1 << 16) as i32)
 }
 
+/// Gives back what is free now, such as memory that only a start takes. Returns whether the C
+/// library heeds it.
+///
+/// ```
+/// assert_eq!(pantler_kernel::heap::give_back(), cfg!(target_env = "gnu"));
+/// ```
+pub fn give_back() -> bool {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: `malloc_trim` takes the allocator's own locks, and touches free memory only.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+    cfg!(target_env = "gnu")
+}
+
 #[cfg(target_env = "gnu")]
 fn set(heaps: i32) -> bool {
     // SAFETY: `mallopt` reads its two integers, and takes the allocator's own lock while it sets

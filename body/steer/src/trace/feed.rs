@@ -121,6 +121,10 @@ impl Feed {
 impl Lane {
     fn fill(&mut self, layouts: &Layouts, page: &mut [u8], lost: &mut u64) -> Result<(), SteerError> {
         self.cut_ns = None;
+        if self.queue.is_empty() {
+            // From its start: what lies behind is not touched, and takes no memory.
+            self.queue.clear();
+        }
         loop {
             if self.queue.len() >= QUEUE_EVENTS {
                 self.cut_ns = self.queue.back().map(Told::time_ns);

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use pantler_policy::Handle;
 
+use crate::index::grown;
 use crate::marks::Marks;
 
 const NUMBERS_MIN: u32 = 16;
@@ -34,7 +35,7 @@ impl Positions {
             members.for_each(|member| self.number(member));
         }
         if handle as usize >= self.numbers.len() {
-            self.numbers.resize((handle as usize + 1).next_power_of_two(), 0);
+            self.numbers.resize(grown(handle) as usize, 0);
         }
         self.number(handle);
     }
