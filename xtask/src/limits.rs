@@ -3,9 +3,9 @@
 //!
 //! MIN has what the plain run leaves of the limit: the limit, less anonymous memory and the
 //! kernel's own (slabs, page tables, stacks) in a run without Pantler. What Pantler holds counts
-//! against Pantler. Each program reads the same files in every pass, so MIN reads all once, and in
-//! each further pass what does not fit: no order of eviction reads less of a pass, for the cache
-//! holds no more when the pass begins.
+//! against Pantler. Each program reads the same files in every pass, so MIN reads all once, as the
+//! program does without a limit, folders and inodes included, and in each further pass what does
+//! not fit: no order of eviction reads less of a pass, for the cache holds no more when it begins.
 
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
@@ -100,7 +100,7 @@ pub fn limits(arguments: &[&str]) -> Result<()> {
         own: std::env::current_exe().context("cannot find the own program")?,
         pantler: Path::new("target/release/pantler").canonicalize().context("pantler is not built")?,
     };
-    let mut table = "| program | pages | limit | for blocks | MIN | kernel alone | no hint | `mru` | `mru` / MIN | no hint / alone | seconds alone, no hint, `mru` |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n".to_owned();
+    let mut table = "| program | reads of one pass | limit | for blocks | MIN | kernel alone | no hint | `mru` | `mru` / MIN | no hint / alone | seconds alone, no hint, `mru` |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n".to_owned();
     for program in bench.programs()?.iter().filter(|program| wanted.only.is_none_or(|it| it == program.name))
     {
         table += &bench.row(program, wanted.repeats)?;
@@ -126,10 +126,11 @@ impl Bench {
     /// Runs a program in each way, in turns, and says what it read.
     fn row(&self, program: &Program, repeats: usize) -> Result<String> {
         let limit = program.bytes * LIMIT.0 / LIMIT.1 / 4096 * 4096;
+        let whole = self.run(program, Arm::Alone, None)?.read_bytes;
         let mut runs = [const { Vec::new() }; Arm::ALL.len()];
         for repeat in 1..=repeats {
             for (arm, runs) in Arm::ALL.into_iter().zip(&mut runs) {
-                let took = self.run(program, arm, limit)?;
+                let took = self.run(program, arm, Some(limit))?;
                 say(format_args!(
                     "{} {arm:?}, {repeat} of {repeats}: {:.1} MB read in {:.2} s; held: {}",
                     program.name,
@@ -144,7 +145,7 @@ impl Bench {
             median(runs[arm as usize].iter().map(value)).unwrap_or(f64::NAN)
         };
         let other = middle(Arm::Alone, |took| (took.held.anonymous + took.held.kernel) as f64);
-        let least = program.least_bytes(limit.saturating_sub(other as u64)) as f64;
+        let least = program.least_bytes(whole, limit as f64 - other);
         let [alone, plain, mru] = Arm::ALL.map(|arm| middle(arm, |took| took.read_bytes));
         let seconds = Arm::ALL.map(|arm| format!("{:.2}", middle(arm, |took| took.seconds)));
         let mut row = String::new();
@@ -152,7 +153,7 @@ impl Bench {
             row,
             "| {} | {:.1} | {:.1} | {:.1} | {:.0} | {:.0} | {:.0} | {:.0} | {:.2} | {:.2} | {} |",
             program.name,
-            program.bytes as f64 / 1e6,
+            whole / 1e6,
             limit as f64 / 1e6,
             (limit as f64 - other) / 1e6,
             least / 1e6,
@@ -167,15 +168,15 @@ impl Bench {
     }
 
     /// Runs a program once, with its files and their inodes on the disk only.
-    fn run(&self, program: &Program, arm: Arm, limit: u64) -> Result<Took> {
+    fn run(&self, program: &Program, arm: Arm, limit: Option<u64>) -> Result<Took> {
         self.disk.fresh()?;
         let group = Group::new("limits", None)?;
-        group.limit(limit)?;
+        limit.map_or(Ok(()), |bytes| group.limit(bytes))?;
         let doors: Vec<String> = group.doors().iter().map(|door| door.display().to_string()).collect();
         let mut command = Command::new(&self.own);
         command.args(["demo-enter", &doors.join(","), "--"]);
-        if arm != Arm::Alone {
-            let bytes = limit.to_string();
+        if let Some(bytes) = limit.filter(|_| arm != Arm::Alone) {
+            let bytes = bytes.to_string();
             command.arg(&self.pantler).args([
                 "run",
                 "--profile",

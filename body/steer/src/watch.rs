@@ -36,6 +36,9 @@ const CALM_LOOKS: u32 = 20;
 /// Looks between two looks at the group's bounds.
 const LOOKS_PER_BOUND: u32 = 2;
 
+/// Looks between two times at which free memory is given back: tables that grow leave some behind.
+const LOOKS_PER_GIVING: u32 = 20;
+
 /// Looks without a run before the tracepoints are switched off: programs that a shell starts one
 /// after the other find them on.
 const REST_LOOKS: u32 = 20;
@@ -49,6 +52,9 @@ pub(crate) fn run(shared: &Shared) {
     while !shared.stopping.load(Ordering::Acquire) {
         if looks.is_multiple_of(LOOKS_PER_BOUND) {
             bounds::keep(shared);
+        }
+        if looks.is_multiple_of(LOOKS_PER_GIVING) {
+            pantler_kernel::heap::give_back();
         }
         looks = looks.wrapping_add(1);
         std::thread::sleep(LOOK);

@@ -60,10 +60,10 @@ impl Options {
         }
     }
 
-    /// Blocks kept for readahead that was not referenced yet: two windows, at most 5 % of the
+    /// Blocks kept for readahead that was not referenced yet: two windows, at most 3 % of the
     /// budget or 256 KiB.
     pub fn waiting_blocks(&self) -> u32 {
-        (2 * self.window.max as u32).min((self.budget / 20).max(64)).max(8)
+        (2 * self.window.max as u32).min((self.budget / 32).max(64)).max(8)
     }
 
     /// The largest window that the waiting room has place for.

@@ -43,9 +43,10 @@ impl Program {
         ])
     }
 
-    /// What MIN reads with this much memory for blocks.
-    pub fn least_bytes(&self, memory: u64) -> u64 {
-        self.bytes + (self.passes - 1) * self.bytes.saturating_sub(memory)
+    /// What MIN reads with this much memory for blocks, of a program that reads `whole` in each
+    /// pass.
+    pub fn least_bytes(&self, whole: f64, memory: f64) -> f64 {
+        whole + (self.passes - 1) as f64 * (whole - memory).max(0.0)
     }
 }
 
@@ -93,8 +94,8 @@ mod tests {
 
     #[test]
     fn min_reads_all_once_and_then_what_does_not_fit() {
-        let program = Program { name: "", script: String::new(), folder: "", bytes: 100 << 12, passes: 4 };
-        assert_eq!(program.least_bytes(70 << 12), (100 + 3 * 30) << 12);
-        assert_eq!(program.least_bytes(200 << 12), 100 << 12);
+        let program = Program { name: "", script: String::new(), folder: "", bytes: 0, passes: 4 };
+        let least = |memory| program.least_bytes(100.0, memory) as u64;
+        assert_eq!((least(70.0), least(200.0)), (190, 100));
     }
 }
