@@ -10,14 +10,12 @@
 //! for what the program and the kernel take between two looks. Blocks that the kernel took all the
 //! same are the error: the reserve grows by them. The room shrinks between two drops, and a look
 //! comes before each of them: the least room of some looks was needed by nothing, and the reserve
-//! shrinks by a part of it. It is below zero when drops lag less than is kept for them. Other
-//! pages, such as those of lost events, are the kernel's to take.
+//! shrinks by a part of it. Other pages, such as those of lost events, are the kernel's to take.
 //!
 //! G1  The allowance is what is cached and the room, less the reserve, but never more than the
 //!     budget and never less than `least`.
 //! G2  The reserve grows by the blocks that left without being dropped, to `reserve_most` at most,
-//!     and shrinks by half of the least room that was seen in `WATCH_NS`, after each of these, to
-//!     `-lag` at least: what is kept for drops that lag was not needed then.
+//!     and shrinks by half of the least room that was seen in `WATCH_NS`, after each of these.
 //!
 //! Cached blocks and room are seen at one moment: a block known only later looks like other memory.
 //! Why: docs/decisions/0108-a-run-leads-the-kernels-reclaim.md, and what it shrinks by:
@@ -38,41 +36,36 @@ pub struct Spare {
 /// The allowance of one run. See the module's text for its rules.
 #[derive(Debug, Clone)]
 pub(crate) struct Allowance {
-    budget: i64,
-    least: i64,
-    lag: i64,
-    reserve: i64,
+    budget: u64,
+    least: u64,
+    reserve: u64,
     /// The least room that was seen since then.
-    room_least: i64,
+    room_least: u64,
     watched_ns: u64,
 }
 
 impl Allowance {
-    /// Of the allowance, `lag` blocks are kept for drops that lag.
-    pub(crate) fn new(budget: u32, least: u32, lag: u32) -> Allowance {
-        let (budget, least, lag) = (i64::from(budget), i64::from(least.min(budget)), i64::from(lag));
-        Allowance { budget, least, lag, reserve: 0, room_least: i64::MAX, watched_ns: 0 }
+    pub(crate) fn new(budget: u32, least: u32) -> Allowance {
+        let (budget, least) = (u64::from(budget), u64::from(least.min(budget)));
+        Allowance { budget, least, reserve: 0, room_least: u64::MAX, watched_ns: 0 }
     }
 
     /// What is allowed now, while `cached` blocks are in memory and `room` more may be charged, and
     /// `gone` left since the last look without being dropped.
     pub(crate) fn look(&mut self, now_ns: u64, cached: u32, gone: u64, room: u64) -> u32 {
-        // More than can be cached is as good as no limit.
-        let room = room.min(u64::from(u32::MAX)) as i64;
         self.room_least = self.room_least.min(room);
         if now_ns.saturating_sub(self.watched_ns) >= WATCH_NS {
-            let unused = (self.room_least + 1) / 2;
-            self.reserve = (self.reserve - unused).max(-self.lag);
-            (self.room_least, self.watched_ns) = (i64::MAX, now_ns);
+            self.reserve = self.reserve.saturating_sub(self.room_least.div_ceil(2));
+            (self.room_least, self.watched_ns) = (u64::MAX, now_ns);
         }
-        let gone = gone.min(u64::from(u32::MAX)) as i64;
         self.reserve = (self.reserve + gone).min(reserve_most(self.budget));
-        (i64::from(cached) + room - self.reserve).clamp(self.least, self.budget) as u32
+        let allowed = u64::from(cached).saturating_add(room).saturating_sub(self.reserve);
+        allowed.clamp(self.least, self.budget) as u32
     }
 }
 
 /// The largest reserve: 1 MiB and 1/64 of the budget, and never more than 1/8 of it.
-fn reserve_most(budget: i64) -> i64 {
+fn reserve_most(budget: u64) -> u64 {
     (256 + budget / 64).min(budget / 8)
 }
 
@@ -85,7 +78,6 @@ mod tests {
     struct Naive {
         budget: f64,
         least: f64,
-        lag: f64,
         looks: Vec<(u64, f64, f64, f64)>,
     }
 
@@ -98,7 +90,7 @@ mod tests {
                 rooms.push(room);
                 if now_ns >= since + 250_000_000 {
                     let least = rooms.drain(..).fold(f64::MAX, f64::min);
-                    reserve = (reserve - (least / 2.0).ceil()).max(-self.lag);
+                    reserve = (reserve - (least / 2.0).ceil()).max(0.0);
                     since = now_ns;
                 }
                 reserve = (reserve + gone).min(most);
@@ -118,10 +110,8 @@ mod tests {
             };
             let budget = 256 + below(20_000) as u32;
             let least = below(u64::from(budget) / 2) as u32;
-            let lag = below(200) as u32;
-            let mut allowance = Allowance::new(budget, least, lag);
-            let mut naive =
-                Naive { budget: budget.into(), least: least.into(), lag: lag.into(), looks: Vec::new() };
+            let mut allowance = Allowance::new(budget, least);
+            let mut naive = Naive { budget: budget.into(), least: least.into(), looks: Vec::new() };
             let mut now_ns = 0;
             for _look in 0..100 {
                 now_ns += 1 + below(1 << 10) * (1 << below(24));

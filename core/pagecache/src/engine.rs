@@ -109,11 +109,7 @@ impl Engine {
     pub fn new(options: &Options, seed: u64) -> Result<Engine, OptionsError> {
         Ok(Engine {
             beliefs: Beliefs::new(options, seed)?,
-            allowance: Allowance::new(
-                options.budget,
-                2 * options.waiting_blocks() + options.lag_blocks(),
-                options.lag_blocks(),
-            ),
+            allowance: Allowance::new(options.budget, 2 * options.waiting_blocks() + options.lag_blocks()),
             gone: 0,
             has_lost: false,
             budget: options.budget,
