@@ -65,12 +65,12 @@ struct Advice {
     kernel_read_bytes: u64,
     policies: Vec<Row>,
     /// None where nothing reads less than LRU does.
-    advised: Option<PolicyName>,
+    advised: Option<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
 struct Row {
-    policy: PolicyName,
+    policy: &'static str,
     read_bytes: u64,
 }
 
@@ -91,7 +91,7 @@ pub fn advise(words: &Advise) -> Result<()> {
         budget,
         seed: 1,
     };
-    let records = simulate(&loaded, &PolicyName::ALL.map(settings))?;
+    let records = simulate(&loaded, settings)?;
     let advice = Advice::new(words, kernel, &records);
     if let (Some(path), Some(policy)) = (&words.write, advice.advised) {
         write_profile(path, &identity, &advice, policy)?;
@@ -102,19 +102,23 @@ pub fn advise(words: &Advise) -> Result<()> {
     output::text(&advice.to_text(words.write.as_deref()))
 }
 
-/// As many side by side as there are processors.
-fn simulate(loaded: &Loaded, settings: &[SteerSettings]) -> Result<Vec<SteerRecord>> {
+/// What each policy would read; as many at a time as there are processors.
+fn simulate(
+    loaded: &Loaded,
+    settings: impl Fn(PolicyName) -> SteerSettings + Sync,
+) -> Result<Vec<(PolicyName, SteerRecord)>> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let work = || {
-        while let Some(&one) = settings.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let record = steer(loaded.trace(), one, &Watch::default());
-            done.lock().expect("no simulation panics").push(record.map_err(Usage::new));
+        while let Some(&policy) = PolicyName::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let record = steer(loaded.trace(), settings(policy), &Watch::default());
+            let record = record.map(|record| (policy, record)).map_err(Usage::new);
+            done.lock().expect("no simulation panics").push(record);
         }
     };
     std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
     let records = done.into_inner().expect("no simulation panics");
-    Ok(records.into_iter().collect::<Result<Vec<_>, _>>()?)
+    Ok(records.into_iter().collect::<Result<_, _>>()?)
 }
 
 /// The order that this machine's kernel says it evicts by.
@@ -123,22 +127,24 @@ fn claimed() -> PolicyName {
 }
 
 impl Advice {
-    fn new(words: &Advise, kernel: Spec, records: &[SteerRecord]) -> Advice {
+    fn new(words: &Advise, kernel: Spec, records: &[(PolicyName, SteerRecord)]) -> Advice {
         let bytes = |blocks: u64| blocks * u64::from(PAGE_BYTES);
-        let name = |record: &SteerRecord| record.policy.parse().expect("a policy's own name");
-        let row = |record: &SteerRecord| Row { policy: name(record), read_bytes: bytes(record.device_reads) };
+        let row = |(policy, record): &(PolicyName, SteerRecord)| Row {
+            policy: policy.as_str(),
+            read_bytes: bytes(record.device_reads),
+        };
         let mut policies: Vec<Row> = records.iter().map(row).collect();
-        policies.sort_by_key(|row| (row.read_bytes, row.policy.as_str()));
-        let of =
-            |policy| policies.iter().find(|row| row.policy == policy).map_or(u64::MAX, |row| row.read_bytes);
-        let lru = of(PolicyName::Lru);
-        let best = policies.first().filter(|best| best.read_bytes as f64 <= lru as f64 * (1.0 - WORTH));
+        policies.sort_by_key(|row| (row.read_bytes, row.policy));
+        let lru = policies.iter().find(|row| row.policy == PolicyName::Lru.as_str());
+        let worth = lru.map_or(0.0, |lru| lru.read_bytes as f64 * (1.0 - WORTH));
+        let best = policies.first().filter(|best| best.read_bytes as f64 <= worth);
+        let first = records.first().map(|(_, record)| record);
         Advice {
             trace: words.trace.clone(),
             memory_bytes: words.memory.bytes(),
             kernel: kernel.to_string(),
-            references: records.first().map_or(0, |record| record.references),
-            kernel_read_bytes: bytes(records.first().map_or(0, |record| record.kernel_device_reads)),
+            references: first.map_or(0, |record| record.references),
+            kernel_read_bytes: bytes(first.map_or(0, |record| record.kernel_device_reads)),
             advised: best.map(|row| row.policy),
             policies,
         }
@@ -162,7 +168,7 @@ impl Advice {
         };
         line("kernel alone", self.kernel_read_bytes);
         for Row { policy, read_bytes } in &self.policies {
-            line(policy.as_str(), *read_bytes);
+            line(policy, *read_bytes);
         }
         let memory = Size::new(self.memory_bytes);
         text += &match (self.advised, profile) {
@@ -178,7 +184,7 @@ impl Advice {
     }
 }
 
-fn write_profile(path: &Path, identity: &Identity, advice: &Advice, policy: PolicyName) -> Result<()> {
+fn write_profile(path: &Path, identity: &Identity, advice: &Advice, policy: &str) -> Result<()> {
     let refuse = |error| {
         ControlError::invalid(format!("profile {path:?}: expected a file that can be written, {error}"))
     };

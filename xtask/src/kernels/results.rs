@@ -155,8 +155,8 @@ pub fn table(kernels: &[(String, Results)]) -> String {
         let alone = results.bytes("alone").unwrap_or(f64::NAN) / 1e6;
         let nfs = results.bytes("nfs_alone").unwrap_or(f64::NAN) / 1e6;
         let [steered, scope, service, attached, nfs_steered] = READS_MAX.map(|(name, _)| {
-            let bytes = results.bytes(name).unwrap_or(f64::NAN) / 1e6;
-            format!("{bytes:.0} ({:+.0} %)", 100.0 * (results.reads(name) - 1.0))
+            let Some(bytes) = results.bytes(name) else { return "not tried".to_owned() };
+            format!("{:.0} ({:+.0} %)", bytes / 1e6, 100.0 * (results.reads(name) - 1.0))
         });
         let watch = results.get("watch");
         // Writing to a string cannot fail.
