@@ -28,9 +28,9 @@ const WORTH: f64 = 0.02;
 
 /// Say which policy a program's references ask for
 ///
-/// FILE is what `pantler run --record FILE` or `pantler attach --record FILE` wrote, or any trace of
-/// pages. Each policy is simulated over a model of the kernel's page cache, as a steered run would
-/// be, with the memory that it shall have.
+/// FILE is what `pantler run --record FILE` or `pantler attach --record FILE` wrote, or any trace
+/// of pages. Each policy is simulated over a model of the kernel's page cache, as a steered run
+/// would be, with the memory that it shall have.
 #[derive(Debug, Args)]
 pub struct Advise {
     /// References of a program

@@ -119,16 +119,23 @@ impl Steering {
             first: event.first,
             last: event.last,
         };
-        if let (Origin::Run { thread, .. }, Some(recorder)) = (origin, &mut self.recorder)
-            && Kind::REFERENCES.contains(&event.kind)
-        {
-            recorder.reference(thread, &event);
-        }
+        self.record(&event);
         if !self.engine.event(&event)
             && self.hands.files.find_mount(event.file.dev)
             && let Some(file) = self.engine.admit(&event)
         {
             self.hands.files.begin(file, event.file);
+        }
+    }
+
+    /// Records a reference. Mapped pages of a file of which the run brought nothing in are those of
+    /// programs and libraries that others hold: no run drops them, and the model would.
+    fn record(&mut self, event: &Event) {
+        let (Origin::Run { thread, .. }, Some(recorder)) = (event.origin, &mut self.recorder) else { return };
+        let files = self.engine.files();
+        let is_brought_in = || files.find(event.file).is_some_and(|file| files[file].brought_in > 0);
+        if event.kind == Kind::Read || Kind::REFERENCES.contains(&event.kind) && is_brought_in() {
+            recorder.reference(thread, event);
         }
     }
 

@@ -27,8 +27,8 @@ pub(crate) fn put<T>(records: &mut Vec<T>, free: &mut Vec<u32>, record: T) -> u3
     number
 }
 
-/// For how many numbers a table is made that shall have `number`: an eighth more. To double it would
-/// leave up to half of it unused, which counts where a limit holds everything.
+/// For how many numbers a table is made that shall have `number`: an eighth more. To double it
+/// would leave up to half of it unused, which counts where a limit holds everything.
 #[inline]
 pub(crate) const fn grown(number: u32) -> u32 {
     number.saturating_add(number / 8).saturating_add(8)

@@ -35,7 +35,7 @@ impl V2 {
     /// # Errors
     /// The folder or control file that refused.
     pub fn create(root: &Path, own: &Path, name: &str, joins: bool) -> Result<V2, KernelError> {
-        if joins && !is_machines(own) && is_alone_in(own) {
+        if joins && (own != root || is_containers(own)) && is_alone_in(own) {
             return V2::create_within(own, root, name);
         }
         let parent = own
@@ -123,9 +123,9 @@ fn is_alone_in(group: &Path) -> bool {
     processes.trim() == std::process::id().to_string() && !has_groups
 }
 
-/// Whether all processes are in this group. At the top of a container's namespace they are not.
-fn is_machines(group: &Path) -> bool {
-    !group.join("cgroup.events").exists()
+/// Whether the group at the top is that of a container: the machine's has no such file.
+fn is_containers(top: &Path) -> bool {
+    top.join("cgroup.events").exists()
 }
 
 /// A group with processes of its own has no groups below it that memory is handed down to.
