@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn our_own_descriptor_is_found_and_verified() {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        fs::write(file.path(), vec![1; 10_000]).expect("written");
+        fs::write(file.path(), vec![1; 2 * block_bytes() as usize + 1]).expect("written");
         let mut files = Files::default();
         let key = files.key_of_opened(file.as_file().as_fd()).expect("a mounted file system");
         let slot = 0;

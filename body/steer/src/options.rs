@@ -9,8 +9,11 @@ use pantler_steward::{Allocation, FRAMES_MAX, PolicyName, Revocation, Spec};
 use crate::error::SteerError;
 use pantler_kernel::pages::block_bytes;
 
-/// The smallest budget: below it the reserves would leave nothing to decide about.
+/// The smallest budget: below it the reserves would leave nothing to decide about. The same for
+/// large pages is [`BUDGET_BLOCKS_MIN`].
 pub const BUDGET_BYTES_MIN: u64 = 1 << 20;
+/// The smallest budget in pages: 2 MiB of pages of 64 KiB.
+pub const BUDGET_BLOCKS_MIN: u64 = 32;
 /// The largest trace buffer per CPU, in KiB.
 const BUFFER_KB_MAX: u32 = 1 << 20;
 
@@ -93,8 +96,9 @@ impl SteerOptions {
     /// [`SteerError::Options`] names the value and what is allowed.
     pub fn check(&self) -> Result<(), SteerError> {
         let refused = |text| Err(SteerError::Options(text));
+        let least = BUDGET_BYTES_MIN.max(BUDGET_BLOCKS_MIN * block_bytes());
         let [budget, least, most] =
-            [self.budget_bytes, BUDGET_BYTES_MIN, u64::from(FRAMES_MAX) * block_bytes()].map(Size::new);
+            [self.budget_bytes, least, u64::from(FRAMES_MAX) * block_bytes()].map(Size::new);
         if !(least..=most).contains(&budget) {
             return refused(format!("--memory {budget}: expected {least} to {most}"));
         }

@@ -8,6 +8,7 @@
 use std::os::fd::BorrowedFd;
 
 use pantler_control::{ControlError, LIST_FILES_MAX, Revocations, RunId, RunSpec};
+use pantler_kernel::pages::block_bytes;
 use pantler_pagecache::{Answer, Decision, Engine, Event, FileKey, Kind, Options, Origin, SteerCounters};
 use pantler_steward::{Notice, OwnerId};
 
@@ -60,7 +61,7 @@ impl Steering {
             hits_are_watched: !options.starts_calm(),
             is_alone: !options.takes_runs,
             keeps_shared: !options.takes_runs,
-            ..Options::new(options.budget_blocks())
+            ..Options::of_blocks(options.budget_blocks(), block_bytes() as u32)
         };
         let refused = |error: &dyn std::fmt::Display| SteerError::Options(error.to_string());
         let mut engine = Engine::new(&wanted, seed).map_err(|error| refused(&error))?;

@@ -70,7 +70,7 @@ pub struct Event {
     pub dev: u32,
     /// Inode number.
     pub ino: u64,
-    /// First page, in pages of 4 KiB from the start of the file.
+    /// First page, from the start of the file.
     pub first: u64,
     /// Last page, inclusive.
     pub last: u64,

@@ -64,7 +64,8 @@ impl Allowance {
     }
 }
 
-/// The largest reserve: 1 MiB and 1/64 of the budget, and never more than 1/8 of it.
+/// The largest reserve: 256 blocks and 1/64 of the budget, and never more than 1/8 of it. Blocks of
+/// any size: the kernel charges 64 pages at a time for each processor.
 fn reserve_most(budget: u64) -> u64 {
     (256 + budget / 64).min(budget / 8)
 }

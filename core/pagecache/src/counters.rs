@@ -2,7 +2,7 @@
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counters of one run since its start. Blocks are 4 KiB.
+        /// Counters of one run since its start. Blocks are pages.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         pub struct SteerCounters {
             $($(#[$doc])* pub $name: u64,)*

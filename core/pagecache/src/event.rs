@@ -60,7 +60,7 @@ pub struct Event {
     pub origin: Origin,
     /// To which file.
     pub file: FileKey,
-    /// First block, 4 KiB each, from the start of the file.
+    /// First block, from the start of the file.
     pub first: u64,
     /// Last block, inclusive.
     pub last: u64,

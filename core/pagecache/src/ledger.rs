@@ -13,9 +13,9 @@
 //! ```
 //!
 //! [`Ledger::enter`] has three callers: a reference or our own readahead (from `Unknown`, `Ahead`
-//! or `Leaving`), an access list, and a refused drop. Blocks are kept in chunks of 512 (2 MiB: no
-//! folio is larger or crosses one), with a set of bits for each state and the folios of more than
-//! one page.
+//! or `Leaving`), an access list, and a refused drop. Blocks are kept in chunks of 512 (2 MiB of
+//! pages of 4 KiB, where no folio is larger or crosses one; of others nothing is noted), with a set
+//! of bits for each state and the folios of more than one page.
 //!
 //! K1  `ahead`, `ours` and `leaving` are disjoint; `shared` is part of `ours`.
 //! K2  `ahead_blocks`, `ours_blocks` and `leaving_blocks` are the sums of the bits.

@@ -4,9 +4,11 @@ use pantler_steward::{Allocation, OptionsError, PolicyName, Revocation, Spec, li
 
 use crate::window::Bounds;
 
-/// Blocks that the steward asks for at a time for access lists, rule P5's `B`: 256 KiB. A page is
-/// half of the paper's block, and disks serve several reads at once now.
-const LIST_BATCH: u32 = 64;
+/// Bytes of a block where nothing else is said: a page of most processors.
+pub const BLOCK_BYTES: u32 = 4 << 10;
+/// What the steward asks for at a time for access lists, rule P5's `B`. A page is half of the
+/// paper's block, and disks serve several reads at once now.
+const LIST_BATCH_BYTES: u32 = 256 << 10;
 
 /// Placeholders that are remembered for an owner without others (rule L6).
 const PLACEHOLDERS_ALONE: u32 = 256;
@@ -16,6 +18,9 @@ const PLACEHOLDERS_ALONE: u32 = 256;
 pub struct Options {
     /// Blocks that the run may have in the page cache, in all.
     pub budget: u32,
+    /// Bytes of a block: of a page of the kernel, 4 KiB to 64 KiB. Reserves and distances are
+    /// chosen in bytes.
+    pub block_bytes: u32,
     /// How blocks are shared between owners.
     pub allocation: Allocation,
     /// Policy of an owner that gave no hints.
@@ -43,16 +48,22 @@ pub struct Options {
 }
 
 impl Options {
-    /// Defaults for a budget in blocks.
+    /// Defaults for a budget in blocks of [`BLOCK_BYTES`].
     pub fn new(budget: u32) -> Options {
+        Options::of_blocks(budget, BLOCK_BYTES)
+    }
+
+    /// Defaults for a budget in blocks of this size.
+    pub fn of_blocks(budget: u32, block_bytes: u32) -> Options {
         Options {
             budget,
+            block_bytes,
             allocation: Allocation::default(),
             common_policy: PolicyName::Lru.spec(),
             revocation: Revocation::default(),
             log: 0,
             list_entries: 0,
-            window: Bounds::default(),
+            window: Bounds::of_blocks(block_bytes),
             finds_files_early: false,
             hits_are_watched: false,
             is_alone: false,
@@ -63,7 +74,7 @@ impl Options {
     /// Blocks kept for readahead that was not referenced yet: two windows, at most 3 % of the
     /// budget or 256 KiB.
     pub fn waiting_blocks(&self) -> u32 {
-        (2 * self.window.max as u32).min((self.budget / 32).max(64)).max(8)
+        (2 * self.window.max as u32).min((self.budget / 32).max(self.blocks(256 << 10))).max(8)
     }
 
     /// The largest window that the waiting room has place for.
@@ -72,9 +83,15 @@ impl Options {
         Bounds { start: self.window.start, min: self.window.min.min(max), max }
     }
 
-    /// Blocks kept for drops that are decided and not carried out: about 1 % of the budget.
+    /// Blocks kept for drops that are decided and not carried out: about 1 % of the budget, 64 KiB
+    /// to 2 MiB.
     pub fn lag_blocks(&self) -> u32 {
-        (self.budget / 96).clamp(16, 512)
+        (self.budget / 96).clamp(self.blocks(64 << 10), self.blocks(2 << 20))
+    }
+
+    /// How many blocks these bytes are, at least one.
+    pub(crate) fn blocks(&self, bytes: u32) -> u32 {
+        (bytes / self.block_bytes).max(1)
     }
 
     /// The steward of such an engine.
@@ -86,12 +103,32 @@ impl Options {
         chosen.revocation = self.revocation;
         chosen.log = self.log;
         chosen.placeholders = self.is_alone.then_some(PLACEHOLDERS_ALONE);
-        chosen.prefetching =
-            lists::Prefetching { batch: LIST_BATCH, catches_up: true, ..lists::Prefetching::default() };
+        let batch = self.blocks(LIST_BATCH_BYTES);
+        chosen.prefetching = lists::Prefetching { batch, catches_up: true, ..lists::Prefetching::default() };
         if self.list_entries != 0 {
             chosen.limits.list_entries = self.list_entries;
         }
         chosen.seed = seed;
         pantler_steward::Steward::new(chosen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reserves_are_a_small_part_of_a_budget_of_large_blocks_too() {
+        let told = |bytes: u32, block_bytes| {
+            let options = Options::of_blocks(bytes / block_bytes, block_bytes);
+            options.steward(1).expect("blocks are left");
+            [options.waiting_blocks(), options.lag_blocks(), options.window_bounds().max as u32]
+                .map(|blocks| blocks * (block_bytes >> 10))
+        };
+        assert_eq!(told(12 << 20, 4 << 10), [384, 128, 192], "KiB");
+        assert_eq!(told(12 << 20, 64 << 10), [512, 128, 256]);
+        assert_eq!(told(1 << 30, 4 << 10), [2048, 2048, 1024]);
+        assert_eq!(told(1 << 30, 64 << 10), [2048, 2048, 1024]);
+        assert_eq!(told(2 << 20, 64 << 10), [512, 64, 256]);
     }
 }

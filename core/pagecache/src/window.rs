@@ -11,6 +11,8 @@
 
 use core::ops::Range;
 
+use crate::options::BLOCK_BYTES;
+
 /// Bounds of all windows, in blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
@@ -22,10 +24,19 @@ pub struct Bounds {
     pub max: u64,
 }
 
+impl Bounds {
+    /// 16 KiB to begin, windows from 128 KiB to 1 MiB. Of large blocks two begin a stream: one
+    /// alone does not tell a sequence from a single read.
+    pub fn of_blocks(block_bytes: u32) -> Bounds {
+        let blocks = |bytes: u32| u64::from(bytes / block_bytes).max(2);
+        Bounds { start: blocks(16 << 10), min: blocks(128 << 10), max: blocks(1 << 20) }
+    }
+}
+
 impl Default for Bounds {
-    /// 16 KiB to begin, windows from 128 KiB to 1 MiB.
+    /// Those of blocks of 4 KiB.
     fn default() -> Bounds {
-        Bounds { start: 4, min: 32, max: 256 }
+        Bounds::of_blocks(BLOCK_BYTES)
     }
 }
 
@@ -96,6 +107,13 @@ mod tests {
     use super::*;
 
     const BOUNDS: Bounds = Bounds { start: 4, min: 8, max: 32 };
+
+    #[test]
+    fn bounds_are_the_same_bytes_for_all_blocks() {
+        assert_eq!(Bounds::default(), Bounds { start: 4, min: 32, max: 256 });
+        assert_eq!(Bounds::of_blocks(16 << 10), Bounds { start: 2, min: 8, max: 64 });
+        assert_eq!(Bounds::of_blocks(64 << 10), Bounds { start: 2, min: 2, max: 16 });
+    }
 
     #[test]
     fn a_scan_is_asked_for_once_and_in_order() {

@@ -20,8 +20,8 @@ use pantler_kernel::clock;
 
 /// Events that one CPU's queue holds: a round stops reading this CPU there and goes on in the next.
 pub const QUEUE_EVENTS: usize = 768;
-/// Events that a queue has space for.
-const QUEUE_SPACE: usize = 1024;
+/// Bytes of an event in a buffer, at least: so many events a page of it holds.
+const EVENT_BYTES: usize = 16;
 
 /// One CPU's buffer of one instance.
 #[derive(Debug)]
@@ -52,12 +52,13 @@ impl Feed {
     pub fn open(instances: &[&Instance]) -> Result<Feed, SteerError> {
         let mut lanes = Vec::new();
         let mut layouts = Layouts::default();
-        let mut page_bytes = 4096;
+        let mut page_bytes = 0;
         for (source, instance) in (0u8..).zip(instances) {
             layouts = if source == 0 { instance.layouts().clone() } else { layouts };
             page_bytes = page_bytes.max(instance.page_bytes());
+            let space = QUEUE_EVENTS + instance.page_bytes() / EVENT_BYTES;
             for raw in instance.open_raw()? {
-                lanes.push(Lane { raw, source, queue: VecDeque::with_capacity(QUEUE_SPACE), cut_ns: None });
+                lanes.push(Lane { raw, source, queue: VecDeque::with_capacity(space), cut_ns: None });
             }
         }
         Ok(Feed { lanes, layouts, page: vec![0; page_bytes], lost: 0, taken_until_ns: 0 })

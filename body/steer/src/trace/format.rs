@@ -283,9 +283,10 @@ mod tests {
             layout.decode(5, 0, &record).map(|event| (event.dev, event.ino, event.first, event.last))
         };
         assert_eq!(at(0, 1), Some((7, 1234, 0, 0)));
-        assert_eq!(at(4095, 2), Some((7, 1234, 0, 1)));
-        assert_eq!(at(8192, 4096), Some((7, 1234, 2, 2)));
-        assert_eq!(at(4096, 0), None, "no bytes, no reference");
+        let page = block_bytes();
+        assert_eq!(at(page - 1, 2), Some((7, 1234, 0, 1)));
+        assert_eq!(at(2 * page, page), Some((7, 1234, 2, 2)));
+        assert_eq!(at(page, 0), None, "no bytes, no reference");
         assert_eq!(at(0, 0), None);
         assert_eq!(at(u64::MAX, 2), None, "beyond the end of all files");
         let mut layouts = Layouts::default();

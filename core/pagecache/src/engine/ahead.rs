@@ -13,25 +13,29 @@ use crate::options::Options;
 use crate::streams::{Reader, Stream, Streams};
 use crate::window::Bounds;
 
-/// Blocks in a row after which the descriptor of a new file is looked for.
-const FIND_BLOCKS: u64 = 8;
+/// Bytes in a row after which the descriptor of a new file is looked for.
+const FIND_BYTES: u32 = 32 << 10;
 /// Files below this size are left to the kernel's readahead: it cannot overshoot much.
-const TAKE_OVER_BLOCKS: u64 = 128;
+const TAKE_OVER_BYTES: u32 = 512 << 10;
 /// Files that are looked for in one round.
 const SEARCHES_MAX: usize = 64;
 /// Requests queued in one round; more wait for the readers to ask again.
 const WANTS_MAX: usize = 64;
 /// Ends of the kernel's bursts that are looked after in one round.
 const ENDS_MAX: usize = 64;
-/// Distance at which a gap in what is cached is near: 4 MiB, about 10 ms of a program that looks at
-/// what it reads.
-const NEAR_BLOCKS: u64 = 1024;
+/// Distance at which a gap in what is cached is near: about 10 ms of a program that looks at what
+/// it reads.
+const NEAR_BYTES: u32 = 4 << 20;
 
 /// What is read ahead, and for which streams.
 #[derive(Debug)]
 pub(super) struct Ahead {
     streams: Streams,
     bounds: Bounds,
+    /// The constants above, in blocks.
+    find_blocks: u64,
+    take_over_blocks: u64,
+    near_blocks: u64,
     finds_early: bool,
     /// Whether a stream will soon leave what is cached.
     near_gap: bool,
@@ -48,6 +52,9 @@ impl Ahead {
         Self {
             streams: Streams::default(),
             bounds: options.window_bounds(),
+            find_blocks: options.blocks(FIND_BYTES).into(),
+            take_over_blocks: options.blocks(TAKE_OVER_BYTES).into(),
+            near_blocks: options.blocks(NEAR_BYTES).into(),
             finds_early: options.finds_files_early,
             near_gap: false,
             wants: Vec::with_capacity(WANTS_MAX),
@@ -84,14 +91,14 @@ impl Ahead {
             return;
         }
         if !known.is_found() {
-            let is_eager = beliefs.evicts_soon() || self.finds_early || run >= FIND_BLOCKS;
+            let is_eager = beliefs.evicts_soon() || self.finds_early || run >= self.find_blocks;
             if is_eager && known.is_worth_a_search() {
                 self.search(actor);
             }
             return;
         }
         // A file that fits beside what is cached needs no bound on its readahead.
-        if known.size_blocks >= TAKE_OVER_BLOCKS && beliefs.overflows(actor.file) {
+        if known.size_blocks >= self.take_over_blocks && beliefs.overflows(actor.file) {
             self.search(actor);
         }
     }
@@ -111,7 +118,7 @@ impl Ahead {
     /// Has the readahead of a large file that does not fit taken over.
     pub(super) fn take_over(&mut self, beliefs: &Beliefs, actor: Actor, tasks: &mut Vec<Decision>) {
         let known = beliefs.file(actor.file);
-        let is_large = known.is_found() && known.size_blocks >= TAKE_OVER_BLOCKS;
+        let is_large = known.is_found() && known.size_blocks >= self.take_over_blocks;
         let stream = self.stream(actor);
         let is_kernels = stream.reader == Reader::Kernel && stream.attempts > 0;
         if is_kernels && is_large && beliefs.overflows(actor.file) {
@@ -141,7 +148,7 @@ impl Ahead {
         if range.is_empty() {
             return;
         }
-        let until = beliefs.file(file).size_blocks.min(range.end + NEAR_BLOCKS);
+        let until = beliefs.file(file).size_blocks.min(range.end + self.near_blocks);
         match beliefs.ledger().first_unknown(file, range.start, until) {
             Some(gap) if gap < range.end => self.want(beliefs, file, gap..range.end, Rule::Sequential),
             Some(_) => self.near_gap = true,
