@@ -62,7 +62,9 @@ impl Slab {
         unsafe { libc::madvise(self.memory.as_ptr().cast(), self.length, libc::MADV_NOHUGEPAGE) };
     }
 
-    /// The memory of a range of a buffer, from one page to another, goes back to the system.
+    /// The memory of a range of a buffer, from one page to another, goes back to the system. Pages
+    /// of a block are at least as large as the kernel's: it takes whole ones, also where a range
+    /// ends within one.
     ///
     /// # Safety
     /// No slot says that these pages hold anything, and no thread brings them (M1).

@@ -1,5 +1,6 @@
 //! What can be chosen about a cache.
 
+use pantler_kernel::pages;
 use pantler_steward::lists::Prefetching;
 use pantler_steward::scheduling::Order;
 use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation, Spec};
@@ -91,9 +92,11 @@ impl Options {
         Prefetching { batch, trusting: self.trusting, ..defaults }
     }
 
-    /// Pages of a block: of 4 KiB each, or as many as a steward knows.
+    /// Pages of a block: as large as the kernel's, or as many as a steward knows. Memory goes back
+    /// by them, and the kernel takes it back by whole pages of its own.
     pub(crate) fn block_pages(&self) -> u32 {
-        (self.block_bytes / BLOCK_BYTES_MIN).clamp(1, pantler_steward::PAGES_MAX as usize) as u32
+        let page_bytes = BLOCK_BYTES_MIN.max(pages::block_bytes() as usize);
+        (self.block_bytes / page_bytes).clamp(1, pantler_steward::PAGES_MAX as usize) as u32
     }
 
     /// Memory beside its bytes that a block is charged with.

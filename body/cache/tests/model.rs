@@ -325,20 +325,21 @@ fn a_fetch_that_panics_fails_and_holds_nobody_up() {
 
 #[test]
 fn a_part_of_a_block_is_read_as_a_part_and_the_rest_after_three_requests_in_order() {
-    let cache = cache_of(8, 16 * BLOCK, Allocation::LruSp);
+    let page = rustix::param::page_size();
+    let cache = cache_of(8, 16 * page, Allocation::LruSp);
     let source = Arc::new(Memory::default());
-    *source.bytes.lock().unwrap() = (0..32 * BLOCK).map(|i| (i / 11) as u8).collect();
-    let fetched = |page: usize, pages: usize| {
+    *source.bytes.lock().unwrap() = (0..32 * page).map(|i| (i / 11) as u8).collect();
+    let fetched = |first: usize, pages: usize| {
         let before = cache.traffic().fetched_bytes;
-        check(&cache, 1, &source, page * BLOCK, pages * BLOCK);
+        check(&cache, 1, &source, first * page, pages * page);
         cache.validate();
-        (cache.traffic().fetched_bytes - before) / BLOCK as u64
+        (cache.traffic().fetched_bytes - before) / page as u64
     };
     assert_eq!(fetched(9, 1), 1, "a page");
     assert_eq!(fetched(9, 1), 0, "the same again");
     assert_eq!(fetched(3, 1), 1, "another");
     assert_eq!(fetched(7, 5), 4, "around one that is here");
-    assert_eq!(cache.held(FileId(1), 7 * BLOCK as u64, 16 * BLOCK as u64), 5 * BLOCK as u64);
+    assert_eq!(cache.held(FileId(1), 7 * page as u64, 16 * page as u64), 5 * page as u64);
     assert_eq!(fetched(20, 1), 1);
     assert_eq!(fetched(21, 1), 1);
     assert_eq!(fetched(22, 1), 10, "the third in order brings what is left of the block");
@@ -347,9 +348,10 @@ fn a_part_of_a_block_is_read_as_a_part_and_the_rest_after_three_requests_in_orde
 
 #[test]
 fn a_reader_that_began_before_the_file_grew_hides_none_of_its_bytes() {
-    let cache = cache_of(8, 16 * BLOCK, Allocation::LruSp);
+    let page = rustix::param::page_size();
+    let cache = cache_of(8, 16 * page, Allocation::LruSp);
     let source = Arc::new(Memory::default());
-    for (before, after) in [(1, 2), (BLOCK, 3 * BLOCK), (3 * BLOCK + 5, 7 * BLOCK), (7 * BLOCK, 20 * BLOCK)] {
+    for (before, after) in [(1, 2), (page, 3 * page), (3 * page + 5, 7 * page), (7 * page, 20 * page)] {
         *source.bytes.lock().unwrap() = (0..after).map(|i| (i / 7) as u8).collect();
         cache.resized(FileId(1), before as u64, after as u64);
         // It learned the size before the change, and reads after it.
@@ -358,7 +360,7 @@ fn a_reader_that_began_before_the_file_grew_hides_none_of_its_bytes() {
         let request =
             Request { owner: OwnerId(1), file: FileId(1), offset: 0, length: after, size, source: &late };
         assert_eq!(cache.read(&request, |bytes| bytes.len()).unwrap(), before);
-        let pages = before.next_multiple_of(BLOCK).min(after) as u64;
+        let pages = before.next_multiple_of(page).min(after) as u64;
         assert_eq!(cache.held(FileId(1), 0, after as u64), pages, "what its pages hold, and no more");
         check(&cache, 1, &source, before.saturating_sub(1), after);
         check(&cache, 1, &source, 0, after);

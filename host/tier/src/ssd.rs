@@ -47,6 +47,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hashbrown::HashMap;
+use pantler_kernel::pages::block_bytes;
 
 use crate::disk_threads::DiskThreads;
 use crate::seal::ENVELOPE_BYTES_MAX;
@@ -63,8 +64,6 @@ const ROOM_PAUSE: Duration = Duration::from_secs(1);
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long it may take at least for what no reader waits for: it may have much to write.
 const WRITE_TIMEOUT_MIN: Duration = Duration::from_secs(2);
-/// What the page cache keeps and drops.
-const PAGE_BYTES: u64 = 4096;
 /// Bytes of headers that are written at a time.
 const TABLE_PART: usize = 1 << 20;
 /// Memory that is taken by what a tier in a file knows of a block, at most: two entries, and while
@@ -270,8 +269,9 @@ impl SsdTier {
             let mut sealed = vec![0; length];
             file.read_exact_at(&mut sealed, offset)?;
             // D6. The kernel drops whole pages only, and a slot begins and ends within some.
-            let start = offset / PAGE_BYTES * PAGE_BYTES;
-            let pages = (offset + length as u64).next_multiple_of(PAGE_BYTES) - start;
+            let page = block_bytes();
+            let start = offset / page * page;
+            let pages = (offset + length as u64).next_multiple_of(page) - start;
             let _ = rustix::fs::fadvise(file, start, NonZeroU64::new(pages), rustix::fs::Advice::DontNeed);
             Ok(sealed)
         });

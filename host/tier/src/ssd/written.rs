@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use pantler_kernel::pages::block_bytes;
+
 /// Bytes that may be in the page cache because they were written.
 const WRITTEN_BYTES_MAX: u64 = 4 << 20;
 
@@ -28,9 +30,7 @@ impl Written {
         for range in ranges {
             match joined.last_mut() {
                 // Less than a page lies between two slots that follow each other.
-                Some(last) if range.start < last.end + super::PAGE_BYTES => {
-                    last.end = last.end.max(range.end)
-                }
+                Some(last) if range.start < last.end + block_bytes() => last.end = last.end.max(range.end),
                 _ => joined.push(range),
             }
         }
