@@ -15,8 +15,6 @@ use std::sync::mpsc::channel;
 
 use common::*;
 
-const PAGE: usize = 4096;
-
 #[test]
 fn serve_for_the_other_tests() {
     serve_if_told_to();
@@ -31,8 +29,8 @@ struct Mapped {
 impl Mapped {
     fn new(path: &Path, pages: usize) -> Self {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path).unwrap();
-        file.set_len((pages * PAGE) as u64).unwrap();
-        let (length, protection) = (pages * PAGE, libc::PROT_READ | libc::PROT_WRITE);
+        file.set_len((pages * page_bytes()) as u64).unwrap();
+        let (length, protection) = (pages * page_bytes(), libc::PROT_READ | libc::PROT_WRITE);
         // SAFETY: a mapping of as many bytes as the file has, at an address of the kernel's choice.
         // It stays for as long as the process, and zero is a value of every word.
         let words = unsafe {
@@ -46,12 +44,12 @@ impl Mapped {
 
     /// The word number `slot` of a page.
     fn word(&self, page: usize, slot: usize) -> &AtomicU64 {
-        &self.words[page * PAGE / 8 + slot]
+        &self.words[page * page_bytes() / 8 + slot]
     }
 
     /// What the file has there, mapped, read and in the origin.
     fn seen(&self, origin: &Path, page: usize, slot: usize) -> [u64; 3] {
-        let at = (page * PAGE + slot * 8) as u64;
+        let at = (page * page_bytes() + slot * 8) as u64;
         let read = |file: &File| {
             let mut bytes = [0; 8];
             file.read_exact_at(&mut bytes, at).unwrap();
@@ -152,7 +150,7 @@ fn writes_and_stores_into_the_same_pages_are_all_kept() {
         scope.spawn(|| {
             for page in 0..PAGES {
                 start.wait();
-                let at = (page * PAGE) as u64;
+                let at = (page * page_bytes()) as u64;
                 file.file.write_all_at(&value(page, 0).to_ne_bytes(), at).unwrap();
                 // What was acknowledged is seen through the mapping, at once.
                 let now = file.word(page, 0).load(Ordering::SeqCst);
@@ -174,7 +172,7 @@ fn writes_and_stores_into_the_same_pages_are_all_kept() {
     let (there, here) = (fs::read(origin.join("f")).unwrap(), fs::read(mnt.join("f")).unwrap());
     for (name, bytes) in [("origin", there), ("mount", here)] {
         let word = |page: usize, slot: usize| {
-            let at = page * PAGE + slot * 8;
+            let at = page * page_bytes() + slot * 8;
             u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap())
         };
         let all = (0..PAGES).flat_map(|page| (0..=STORERS).map(move |slot| (page, slot)));

@@ -25,8 +25,10 @@ const DATA: u64 = 4 * CACHE;
 /// Bytes of a row, and of a file.
 const PIECE: u64 = 256 << 10;
 const PASSES: u64 = 4;
-/// What the program that reads takes itself, in a control group.
-const PROGRAM: u64 = 2 << 20;
+/// What the program that reads takes itself, in a control group; in large pages, more.
+fn program() -> u64 {
+    if common::page_bytes() > 4096 { 4 << 20 } else { 2 << 20 }
+}
 /// What may be read, by what the best of the others reads.
 const MORE: f64 = 1.02;
 
@@ -224,7 +226,7 @@ impl Group {
         places.into_iter().filter(is_there).find_map(|(hierarchy, limit)| {
             let group = Self(Path::new(hierarchy).join(&name));
             fs::create_dir(&group.0).ok()?;
-            fs::write(group.0.join(limit), (CACHE + PROGRAM).to_string()).ok()?;
+            fs::write(group.0.join(limit), (CACHE + program()).to_string()).ok()?;
             Some(group)
         })
     }

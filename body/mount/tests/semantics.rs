@@ -123,7 +123,7 @@ for mode in [8, 32]:
 fn resident_pages(path: &std::path::Path) -> usize {
     let file = File::open(path).unwrap();
     let length = file.metadata().unwrap().len() as usize;
-    let mut pages = vec![0u8; length.div_ceil(4096)];
+    let mut pages = vec![0u8; length.div_ceil(page_bytes())];
     // SAFETY: the mapping is made here, only asked about, and removed; `pages` has a byte for each
     // page.
     unsafe {
@@ -221,16 +221,19 @@ fn readers_at_once() {
         return;
     }
     const READERS: u64 = 8;
+    let page = page_bytes();
+    let block_bytes = 16 * page;
     let (is_open, reads) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let fixture = Fixture::with(|options| {
         let (is_open, reads) = (Arc::clone(&is_open), Arc::clone(&reads));
         // Each reader waits in a thread of the mount's own.
         options.threads = READERS as usize + 1;
+        (options.cache_bytes, options.block_bytes) = (256 * block_bytes as u64, block_bytes);
         options.interpose = Some(Arc::new(move |file| {
             Arc::new(Gated { file, is_open: Arc::clone(&is_open), reads: Arc::clone(&reads) })
         }));
     });
-    let data = pattern(4 * BLOCK, 5);
+    let data = pattern(4 * block_bytes, 5);
     fs::write(fixture.origin.join("f"), &data).unwrap();
     quote(
         "Programs that read parts of one missing block at the same time read each part from the origin once.",
@@ -246,7 +249,7 @@ fn readers_at_once() {
         let readers: Vec<_> = (0..READERS)
             .map(|reader| {
                 let skip = block * 16 + 2 * reader;
-                let script = format!("dd if={} bs=4k count=1 skip={skip} status=none", path.display());
+                let script = format!("dd if={} bs={page} count=1 skip={skip} status=none", path.display());
                 Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().unwrap()
             })
             .collect();
@@ -256,12 +259,12 @@ fn readers_at_once() {
         });
         is_open.store(true, Ordering::SeqCst);
         for (reader, child) in readers.into_iter().enumerate() {
-            let at = block as usize * BLOCK + 2 * reader * 4096;
-            assert!(child.wait_with_output().unwrap().stdout == data[at..at + 4096], "reader {reader}");
+            let at = block as usize * block_bytes + 2 * reader * page;
+            assert!(child.wait_with_output().unwrap().stdout == data[at..at + page], "reader {reader}");
         }
         assert_eq!(reads.load(Ordering::SeqCst), READERS, "block {block}");
         let now = fixture.mounted().counters().traffic;
-        assert_eq!(now.fetched_bytes - traffic.fetched_bytes, READERS * 4096, "block {block}");
+        assert_eq!(now.fetched_bytes - traffic.fetched_bytes, READERS * page as u64, "block {block}");
         assert_eq!(fixture.fetches(), traffic.fetches + READERS);
     }
     quote(
@@ -269,12 +272,12 @@ fn readers_at_once() {
     );
     fs::write(fixture.origin.join("g"), &data).unwrap();
     let file = File::open(fixture.mnt.join("g")).unwrap();
-    let fetched = |page: usize| {
+    let fetched = |number: usize| {
         let before = fixture.mounted().counters().traffic.fetched_bytes;
-        let mut bytes = [0; 4096];
-        file.read_exact_at(&mut bytes, page as u64 * 4096).unwrap();
-        assert!(bytes == data[page * 4096..][..4096], "page {page}");
-        (fixture.mounted().counters().traffic.fetched_bytes - before) / 4096
+        let mut bytes = vec![0; page];
+        file.read_exact_at(&mut bytes, (number * page) as u64).unwrap();
+        assert!(bytes == data[number * page..][..page], "page {number}");
+        (fixture.mounted().counters().traffic.fetched_bytes - before) / page as u64
     };
     let brought: Vec<u64> = [9, 3, 20, 21, 22, 23, 10].into_iter().map(fetched).collect();
     assert_eq!(brought, [1, 1, 1, 1, 10, 0, 1]);
@@ -286,25 +289,29 @@ fn small_files_that_fit_are_read_once() {
     if cannot_mount() {
         return;
     }
-    const FILES: usize = 1200;
-    // Fewer than 288 whole blocks.
-    let fixture = Fixture::with(|options| options.cache_bytes = 18 << 20);
-    for number in 0..FILES {
-        fs::write(fixture.origin.join(number.to_string()), pattern(3 * 4096, number as u64)).unwrap();
+    // Files of three pages, in blocks of sixteen.
+    let (page, files) = (page_bytes(), if page_bytes() > 4096 { 150 } else { 1200 });
+    // Less than a quarter of that in whole blocks.
+    let cache_bytes = (files * page * 96 / 25) as u64;
+    let fixture = Fixture::with(|options| {
+        (options.cache_bytes, options.block_bytes) = (cache_bytes, 16 * page);
+    });
+    for number in 0..files {
+        fs::write(fixture.origin.join(number.to_string()), pattern(3 * page, number as u64)).unwrap();
     }
     for _ in 0..2 {
-        for number in 0..FILES {
+        for number in 0..files {
             let file = File::open(fixture.mnt.join(number.to_string())).unwrap();
             // Not by the kernel's cache.
             // SAFETY: the call looks at the open file only.
             let dropped = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
             assert_eq!(dropped, 0);
-            let mut bytes = vec![0; 3 * 4096];
+            let mut bytes = vec![0; 3 * page];
             file.read_exact_at(&mut bytes, 0).unwrap();
-            assert!(bytes == pattern(3 * 4096, number as u64), "{number}");
+            assert!(bytes == pattern(3 * page, number as u64), "{number}");
         }
     }
-    assert_eq!(fixture.mounted().counters().traffic.fetched_bytes, (FILES * 3 * 4096) as u64);
+    assert_eq!(fixture.mounted().counters().traffic.fetched_bytes, (files * 3 * page) as u64);
 }
 
 /// An origin that fails when told to.

@@ -9,10 +9,9 @@ use std::sync::Arc;
 
 use common::{Scratch, in_turn, start_with};
 use pantler_control::{Body, ControlError, Hint, HintAnswer, OwnerSelector, RunId, RunSpec, Speaker};
+use pantler_kernel::pages::block_bytes;
 use pantler_steer::Steer;
 use pantler_steward::{Allocation, PolicyName, Revocation};
-
-const MIB: u64 = 1 << 20;
 
 /// A program that does what it is told. It is foolish: it reads a piece again and again, then the
 /// next one (ReadN of the paper), which MRU drops while it is wanted. The other program rereads in
@@ -21,9 +20,10 @@ const SCRIPT: &str = r"
 import os, sys, time
 file = os.open(sys.argv[1], os.O_RDONLY)
 os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
-def read(first, blocks): [os.pread(file, 4096, 4096 * block) for block in range(first, first + blocks)]
+PAGE = int(sys.argv[2])
+def read(first, blocks): [os.pread(file, PAGE, PAGE * block) for block in range(first, first + blocks)]
 def fool(group): [read(256 * group, 256) for again in range(4)]
-def reread(): [os.pread(file, 4096, 4096 * (3500 + 211 * turn % 500)) for turn in range(500)]
+def reread(): [os.pread(file, PAGE, PAGE * (3500 + 211 * turn % 500)) for turn in range(500)]
 def fork():
     child = os.fork()
     if child: return child
@@ -44,7 +44,10 @@ struct Program {
 impl Program {
     fn start(steer: &Steer, file: &str) -> Program {
         let mut command = Command::new("python3");
-        command.args(["-c", SCRIPT, file]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .args(["-c", SCRIPT, file, &block_bytes().to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut child = command.spawn().expect("started");
         let run = join(steer, child.id());
         let answers = BufReader::new(child.stdout.take().expect("a pipe")).lines();
@@ -67,7 +70,7 @@ impl Drop for Program {
 /// A session in which every program is an owner: one that is alone never loses control. LRU-SP
 /// would protect the others.
 fn session() -> Steer {
-    start_with(4 * MIB, |options| {
+    start_with(1024 * block_bytes(), |options| {
         options.allocation = Allocation::LruS;
         options.revocation = Revocation { needed: 0, share_percent: 10 };
         options.takes_runs = true;
@@ -116,7 +119,7 @@ fn fool_until_revoked(program: &mut Program, harmed: &mut Program, body: &dyn Bo
 fn a_foolish_program_loses_control_until_somebody_else_grants_it() {
     in_turn(|| {
         let scratch = Scratch::new("foolish");
-        let file = scratch.file("data", 16 * MIB);
+        let file = scratch.file("data", 4096 * block_bytes());
         let steer = session();
         let body: Arc<dyn Body> = steer.body();
         let mut harmed = Program::start(&steer, &file);
@@ -152,7 +155,7 @@ fn a_foolish_program_loses_control_until_somebody_else_grants_it() {
 fn a_child_and_a_run_within_the_run_are_born_revoked() {
     in_turn(|| {
         let scratch = Scratch::new("born");
-        let file = scratch.file("data", 16 * MIB);
+        let file = scratch.file("data", 4096 * block_bytes());
         let steer = session();
         let body = steer.body();
         let mut harmed = Program::start(&steer, &file);

@@ -195,8 +195,10 @@ mod tests {
         }
         assert!(is_cached(file.as_fd(), 0, 10_000).unwrap());
         assert_eq!(cached_bytes(file.as_fd(), 100, 10_000).unwrap(), 9900);
-        assert_eq!(cached_bytes(file.as_fd(), 0, 20_000).unwrap(), 20_000 - 2 * 4096, "three of five pages");
-        assert!(!is_cached(file.as_fd(), 0, 20_000).unwrap(), "beyond the end there is nothing");
+        let page = block_bytes();
+        let end = 10_000u64.next_multiple_of(page) + 2 * page;
+        assert_eq!(cached_bytes(file.as_fd(), 0, end).unwrap(), end - 2 * page, "all pages but two");
+        assert!(!is_cached(file.as_fd(), 0, end).unwrap(), "beyond the end there is nothing");
         assert!(is_cached(file.as_fd(), 5, 5).unwrap());
         file.sync_all().unwrap();
         fadvise(&file, 0, None, Advice::DontNeed).unwrap();
@@ -206,14 +208,15 @@ mod tests {
     #[test]
     fn mappings_count_what_cachestat_counts() {
         let mut file = tempfile::tempfile_in(".").unwrap();
-        (0..10).for_each(|_| file.write_all(&[7; 4096]).unwrap());
+        let page = vec![7; block_bytes() as usize];
+        (0..10).for_each(|_| file.write_all(&page).unwrap());
         file.sync_all().unwrap();
         let by_mapping = |first, blocks| count_mapped(file.as_fd(), first, blocks).unwrap();
         assert_eq!((by_mapping(0, 10), by_mapping(8, 10), by_mapping(20, 1)), (10, 2, 0), "at the end, too");
         fadvise(&file, 0, None, Advice::DontNeed).unwrap();
         assert_eq!(by_mapping(0, 10), 0);
         let mut byte = [0];
-        std::os::unix::fs::FileExt::read_at(&file, &mut byte, 5 * 4096).unwrap();
+        std::os::unix::fs::FileExt::read_at(&file, &mut byte, 5 * block_bytes()).unwrap();
         if let Ok(stat) = cachestat(file.as_fd(), 0, 10) {
             assert_eq!(by_mapping(0, 10), stat.cached);
         }
@@ -223,16 +226,18 @@ mod tests {
     fn what_is_written_out_is_not_cached_any_more() {
         let mut file = tempfile::tempfile_in(".").unwrap();
         // Written at once they would be one folio, which leaves as a whole.
-        (0..10).for_each(|_| file.write_all(&[7; 4096]).unwrap());
-        let cached = |file: &std::fs::File| cached_bytes(file.as_fd(), 0, 10 * 4096);
+        let page = vec![7; block_bytes() as usize];
+        (0..10).for_each(|_| file.write_all(&page).unwrap());
+        let cached = |file: &std::fs::File| cached_bytes(file.as_fd(), 0, 10 * block_bytes());
         if let Err(error) = cached(&file) {
             eprintln!("skipped: cachestat: {error}");
             return;
         }
+        let page = block_bytes();
         // Parts of pages stand for all of them.
-        write_out(file.as_fd(), &[100..4097, 5 * 4096..5 * 4096 + 1]).unwrap();
-        assert_eq!(cached(&file).unwrap(), 7 * 4096);
-        let all = 0..10 * 4096;
+        write_out(file.as_fd(), &[100..page + 1, 5 * page..5 * page + 1]).unwrap();
+        assert_eq!(cached(&file).unwrap(), 7 * page);
+        let all = 0..10 * page;
         write_out(file.as_fd(), std::slice::from_ref(&all)).unwrap();
         assert_eq!(cached(&file).unwrap(), 0);
     }

@@ -84,6 +84,11 @@ pub struct Fixture {
     point: tempfile::TempDir,
 }
 
+/// A page of the kernel: no request of FUSE for a part of a file is smaller.
+pub fn page_bytes() -> usize {
+    rustix::param::page_size()
+}
+
 impl Fixture {
     pub fn new() -> Self {
         Self::with(|_| {})

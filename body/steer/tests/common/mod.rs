@@ -103,6 +103,23 @@ impl Drop for Holder {
     }
 }
 
+/// How many whole blocks these bytes are.
+pub fn blocks(bytes: u64) -> u64 {
+    bytes / block_bytes()
+}
+
+/// How much larger files and budgets are where pages are: what a run keeps in reserve, some pages
+/// at least, is no larger part of them then.
+pub fn scale() -> u64 {
+    (block_bytes() / 4096).min(4)
+}
+
+/// What a scan under MRU uses of a budget at least, with what the kernel read ahead at most: that
+/// stands in for the waiting room (5 % of the budget), but where pages are large it is two of them.
+pub fn least_used(budget: u64) -> u64 {
+    budget - if block_bytes() > 4096 { budget * 3 / 50 } else { budget / 50 }
+}
+
 /// Cached blocks of a file.
 pub fn cached_blocks(path: &str) -> u64 {
     let (file, blocks) = whole(path);
