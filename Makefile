@@ -21,7 +21,7 @@ test-python:
 bench:
 	cargo xtask bench
 
-# KERNELS names some: 6.1, 6.12, newest.
+# KERNELS names some: 6.1, 6.12, newest. arm64, with pages of 64 KiB, is tried only if it is named.
 kernels:
 	cargo xtask kernels $(KERNELS)
 

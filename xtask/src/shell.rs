@@ -44,7 +44,7 @@ pub fn linted(mut command: Command) -> Command {
 }
 
 /// The program between cargo and the compiler, for crates of the workspace.
-const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
+pub const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
 
 /// A command that is behind the tests.
 pub fn behind(words: &[&str]) -> Command {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::shell::{BEHIND, command, linted, say, words};
@@ -66,9 +66,16 @@ pub struct Suites {
 /// What does not compile.
 pub fn build() -> Result<Suites> {
     let line = "cargo build --workspace --all-features --all-targets --quiet";
-    let mut build = linted(command(&words(line)));
-    build.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
     say(line);
+    built(linted(command(&words(line))))
+}
+
+/// The test executables that a command of cargo builds.
+///
+/// # Errors
+/// What does not compile.
+pub fn built(mut build: Command) -> Result<Suites> {
+    build.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
     let built = build.output()?;
     if !built.status.success() {
         bail!("tests do not compile: {}", built.status);
@@ -98,13 +105,17 @@ impl Suites {
     /// # Errors
     /// There is none of a name.
     pub fn named(self, names: &[&str]) -> Result<Vec<Suite>> {
-        let mut all = self.machine;
-        all.extend(self.computing);
+        let mut all = self.all();
         all.retain(|suite| names.contains(&suite.name.as_str()));
         match names.iter().find(|name| !all.iter().any(|suite| suite.name == **name)) {
             Some(name) => bail!("{name}: no such suite"),
             None => Ok(all),
         }
+    }
+
+    /// All of them, those that only compute first.
+    pub fn all(self) -> Vec<Suite> {
+        self.computing.into_iter().chain(self.machine).collect()
     }
 
     /// Runs all of them, each with what it says in one piece when it ends.

@@ -38,8 +38,6 @@ impl Clock {
 /// # Errors
 /// QEMU failed, or the guest did not end.
 pub fn run(kernel: &Kernel, initial: &Path, root: &Path, job: &Path, clock: Clock) -> Result<String> {
-    let said = job.with_extension("log");
-    let log = fs::File::create(&said)?;
     let disk =
         |image: &Path| format!("file={},if=virtio,format=raw,snapshot=on,cache=unsafe", image.display());
     let mut machine = shell::command(&[&BEHIND[..], &["qemu-system-x86_64"]].concat());
@@ -49,6 +47,16 @@ pub fn run(kernel: &Kernel, initial: &Path, root: &Path, job: &Path, clock: Cloc
     machine.args(["-nographic", "-vga", "none", "-no-reboot", "-nic", "none", "-append", LINE]);
     machine.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(initial);
     machine.args(["-drive", &disk(root), "-drive", &disk(job)]);
+    start(machine, &job.with_extension("log"), GUEST_TIME)
+}
+
+/// Starts a machine and returns what its guest said once it has ended; `said` is where that is
+/// kept.
+///
+/// # Errors
+/// QEMU failed, or the guest did not end within `limit`.
+pub fn start(mut machine: Command, said: &Path, limit: Duration) -> Result<String> {
+    let log = fs::File::create(said)?;
     let errors = log.try_clone()?;
     let mut guest = machine.stdin(Stdio::null()).stdout(log).stderr(errors).spawn()?;
     let start = Instant::now();
@@ -56,16 +64,16 @@ pub fn run(kernel: &Kernel, initial: &Path, root: &Path, job: &Path, clock: Cloc
         if let Some(status) = guest.try_wait()? {
             break status;
         }
-        if start.elapsed() > GUEST_TIME {
+        if start.elapsed() > limit {
             guest.kill()?;
             guest.wait()?;
-            bail!("the guest did not end within {} s; it said:\n{}", GUEST_TIME.as_secs(), read(&said)?);
+            bail!("the guest did not end within {} s; it said:\n{}", limit.as_secs(), read(said)?);
         }
         std::thread::sleep(Duration::from_millis(200));
     };
-    let said = read(&said)?;
+    let said = read(said)?;
     if !status.success() {
-        bail!("qemu-system-x86_64: {status}; it said:\n{said}");
+        bail!("{}: {status}; it said:\n{said}", machine.get_program().to_string_lossy());
     }
     Ok(said)
 }

@@ -95,7 +95,7 @@ pub fn job(store: &Store, kernel: &Kernel, job: &Job) -> Result<PathBuf> {
     let words = if clock == Clock::Instructions { JOB_COUNTED } else { JOB };
     fs::write(folder.join("job.sh"), words)?;
     if !suites.is_empty() {
-        inside::place(suites, &folder)?;
+        inside::place(suites, Some("target/debug/pantler"), &folder)?;
     }
     if extent == Extent::Quick {
         fs::write(folder.join("quick"), "")?;
@@ -166,7 +166,8 @@ fn copy_module(kernel: &Kernel, name: &str, to: &Path) -> Result<bool> {
     Ok(true)
 }
 
-fn file_system(folder: &Path, image: &Path, bytes: &str) -> Result<()> {
+/// An image of this size with what lies in a folder.
+pub fn file_system(folder: &Path, image: &Path, bytes: &str) -> Result<()> {
     let _ = fs::remove_file(image);
     shell::output(&[
         "mke2fs",

@@ -31,8 +31,8 @@ pub const SUITES: [&str; 18] = [
 ];
 
 /// Puts suites below `folder`, where the guest finds them: each executable at its place in the
-/// tree, the command, and a line for each suite.
-pub fn place(suites: &[Suite], folder: &Path) -> Result<()> {
+/// tree, the command that they start, and a line for each suite.
+pub fn place(suites: &[Suite], command: Option<&str>, folder: &Path) -> Result<()> {
     let root = std::env::current_dir()?;
     let tree = folder.join("tree");
     let copy = |from: &Path| -> Result<()> {
@@ -41,7 +41,9 @@ pub fn place(suites: &[Suite], folder: &Path) -> Result<()> {
         fs::copy(from, to).with_context(|| from.display().to_string())?;
         Ok(())
     };
-    copy(&root.join("target/debug/pantler"))?;
+    if let Some(command) = command {
+        copy(&root.join(command))?;
+    }
     fs::create_dir_all(tree.join("target/tmp"))?;
     // What tests read of the tree.
     let place = tree.to_string_lossy();

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::arm64;
 use crate::shell::{self, say};
 
 /// The environment variable that names another folder to keep guests in.
@@ -43,7 +44,8 @@ const SOURCES: [&str; 2] = ["linux-headers-6.1.", "linux-headers-6.12."];
 
 /// Their names, for messages.
 pub fn names() -> String {
-    KERNELS.map(|kernel| kernel.name).join(", ")
+    let all = KERNELS.iter().map(|kernel| kernel.name).chain([arm64::NAME]);
+    all.collect::<Vec<_>>().join(", ")
 }
 
 /// A kernel that is unpacked.
@@ -137,7 +139,21 @@ impl Store {
         Ok(folder)
     }
 
-    fn unpack(&self, packages: &[&str], folder: &Path) -> Result<()> {
+    /// The version that Debian has of a package.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn version(&self, package: &str) -> Result<String> {
+        let told = self.apt("apt-cache", &["show", "--no-all-versions", package])?;
+        let version = told.lines().find_map(|line| line.strip_prefix("Version: "));
+        Ok(version.with_context(|| format!("{package} has no version"))?.to_owned())
+    }
+
+    /// Fetches packages and unpacks them in a folder of their own.
+    ///
+    /// # Errors
+    /// They could not be fetched.
+    pub fn unpack(&self, packages: &[&str], folder: &Path) -> Result<()> {
         say(format_args!("fetching {}", packages.join(" ")));
         let _ = fs::remove_dir_all(folder);
         fs::create_dir_all(folder)?;
