@@ -28,8 +28,11 @@ mkdir -p "$place"
 mount --bind /job/tree "$place"
 while read -r name executable; do
     cd "$place/${name%/*}" || exit 1
+    # The 26 million traces of length 8 take longer here than all else together; those of length 6
+    # and 7 are taken.
+    case $name in core/steward/twin) skip='--skip all_traces_up_to_length_8' ;; *) skip= ;; esac
     start=$(date +%s)
-    env "CARGO_MANIFEST_DIR=$PWD" PANTLER_NO_SKIP=1 timeout -s KILL 1800 "$executable" --test-threads=1 < /dev/null > /run/said 2>&1
+    env "CARGO_MANIFEST_DIR=$PWD" PANTLER_NO_SKIP=1 timeout -s KILL 1800 "$executable" --test-threads=1 $skip < /dev/null > /run/said 2>&1
     status=$?
     result "suite.$name.status" $status
     result "suite.$name.seconds" $(($(date +%s) - start))
