@@ -31,7 +31,7 @@ usage: cargo xtask <command>
   ci               the same, with every missing kernel feature a failure
   bench            the benchmarks of the workspace
   kernels [--quick] [NAME ...]
-                   the command on kernels of distributions (6.1, 6.12, newest; arm64 only if named) under QEMU, and the suites that
+                   the command on kernels of distributions (6.1, 6.12, newest; arm64 if named) under QEMU, and the suites that
                    meet the kernel; what CI tries of it with --quick; needs root and Debian's mirror
   machine          the first paper's experiments with real programs on the page cache (--repeats N, --only TABLE); needs root
   limits           programs in a group with a limit on everything, beside MIN (--repeats N, --only PROGRAM); needs root

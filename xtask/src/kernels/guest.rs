@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use std::fs;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::store::Kernel;
