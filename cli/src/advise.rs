@@ -12,14 +12,14 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use crate::failure::Usage;
 use crate::identity::Identity;
 use crate::named::named;
 use crate::output;
-use crate::sim;
+use crate::sim::{self, Progress};
 use crate::values;
 
 const PAGE_BYTES: u32 = 4096;
@@ -109,9 +109,13 @@ fn simulate(
 ) -> Result<Vec<(PolicyName, SteerRecord)>> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let (watch, runs) = (Arc::new(Watch::default()), PolicyName::ALL.len());
+    let references = runs as u64 * loaded.trace().requests().len() as u64;
+    let progress = Progress::new(&watch, references, runs, false);
     let work = || {
         while let Some(&policy) = PolicyName::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let record = steer(loaded.trace(), settings(policy), &Watch::default());
+            let record = steer(loaded.trace(), settings(policy), &watch);
+            progress.ran();
             let record = record.map(|record| (policy, record)).map_err(Usage::new);
             done.lock().expect("no simulation panics").push(record);
         }

@@ -24,7 +24,7 @@ mod words;
 
 use clock::Clock;
 use interrupt::{Interrupt, LOOK_EVERY};
-use progress::Progress;
+pub use progress::Progress;
 pub use steer::check_pages;
 use words::Plan;
 pub use words::Sim;

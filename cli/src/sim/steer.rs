@@ -21,7 +21,7 @@ impl Session<'_> {
             let blocks = Footprint { block_bytes: Some(PAGE_BYTES.into()), ..loaded.footprint() };
             let sizes = sizes(plan, name, blocks)?;
             let jobs = plan.jobs(&sizes);
-            let progress = self.progress(2 * loaded.references(&jobs), jobs.len());
+            let progress = self.progress(loaded.references(&jobs), jobs.len());
             for job in &jobs {
                 let Job { what: What::Policy(policy), size, .. } = *job else { continue };
                 let super::Sim { kernel, small_folios, seed, .. } = *self.words;

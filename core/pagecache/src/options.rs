@@ -39,8 +39,8 @@ pub struct Options {
     /// referenced when it comes, until the engine asks for these events
     /// ([`wants_hits`](crate::Engine::wants_hits)).
     pub hits_are_watched: bool,
-    /// Whether there is one owner only. It harms no other, so few placeholders are remembered: they
-    /// take memory, and decide nothing.
+    /// Whether there is one owner only. It harms no other: placeholders decide nothing then, and
+    /// take memory, so a few are remembered.
     pub is_alone: bool,
     /// Whether a block that a program outside used stays with the run, pinned. Otherwise it
     /// is left to the kernel, as if that program had brought it in.

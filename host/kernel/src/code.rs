@@ -38,13 +38,13 @@ pub fn give_up() -> io::Result<usize> {
         }
         given_up += length;
     }
-    // What was read around those pages is mapped by nobody.
+    // Pages that the kernel read around those are mapped by no process.
     fadvise(fs::File::open(FILE)?, 0, None, Advice::DontNeed)?;
     Ok(given_up)
 }
 
 /// Where a line of `/proc/self/maps` maps code of the file of this number, or what lies before it.
-/// What lies behind it was written to when the program was loaded.
+/// The loader wrote to the pages behind it.
 fn unchanging(line: &str, file: u64) -> Option<(usize, usize)> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;

@@ -20,7 +20,7 @@ use pantler_kernel::clock;
 
 /// Events that one CPU's queue holds: a round stops reading this CPU there and goes on in the next.
 pub const QUEUE_EVENTS: usize = 768;
-/// Bytes of an event in a buffer, at least: so many events a page of it holds.
+/// Bytes of an event in a buffer, at least.
 const EVENT_BYTES: usize = 16;
 
 /// One CPU's buffer of one instance.
