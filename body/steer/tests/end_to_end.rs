@@ -449,7 +449,7 @@ fn a_limit_that_holds_everything_is_led_and_not_met() {
         let (gone, brought_in) = (counters.gone, counters.brought_in);
         // One percent on a calm machine, and up to eleven where others keep both processors busy;
         // 82 without the look at what limits leave.
-        // With all of the limit for blocks, those that fit are read once, the rest four times: 10,240.
+        // With all of the limit for blocks, those that fit are read once, others four times.
         assert!(brought_in > 10_240 && gone < brought_in / 4, "{gone} of {brought_in} were taken");
     });
 }
