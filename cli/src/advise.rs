@@ -1,16 +1,16 @@
 //! `pantler advise`: what each policy would read of a program's references, and which one pays.
 //! Why by the model of the page cache: docs/decisions/0137-advice-is-the-simulators.md.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
-use pantler_control::{ControlError, Size};
+use pantler_control::Size;
 use pantler_policy::{PolicyName, Spec};
 use pantler_sim::pagecache::{SteerRecord, SteerSettings, steer};
 use pantler_sim::{Loaded, Watch, load};
-use pantler_trace::Options;
+use pantler_steer::SteerOptions;
+use pantler_trace::Unit;
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,11 +19,12 @@ use crate::failure::Usage;
 use crate::identity::Identity;
 use crate::named::named;
 use crate::output;
-use crate::sim::{self, Progress};
+use crate::sim::{self, Progress, Reading};
+use crate::steering::{ReportFile, control_error};
 use crate::values;
 
 const PAGE_BYTES: u32 = 4096;
-/// Less than this share of what LRU reads is no reason for another policy.
+/// To read less by this share than the kernel alone, and than steered LRU, is worth a policy.
 const WORTH: f64 = 0.02;
 
 /// Say which policy a program's references ask for
@@ -46,6 +47,8 @@ pub struct Advise {
     /// The file system has no large folios, as ext4 before Linux 6.16
     #[arg(long)]
     small_folios: bool,
+    #[command(flatten)]
+    reading: Reading,
     /// Write the advice to this file, as a profile for `--profile FILE`
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
@@ -64,7 +67,7 @@ struct Advice {
     /// What the kernel alone would read, with the budget as its limit.
     kernel_read_bytes: u64,
     policies: Vec<Row>,
-    /// None where nothing reads less than LRU does.
+    /// None where none is worth it.
     advised: Option<&'static str>,
 }
 
@@ -78,11 +81,8 @@ struct Row {
 pub fn advise(words: &Advise) -> Result<()> {
     let identity = Identity::invoking()?;
     let kernel = words.kernel.unwrap_or_else(|| claimed().spec());
-    let (loaded, note) = load(&words.trace, &Options::default()).map_err(sim::trace_error)?;
-    if let Some(note) = note {
-        tell!("{note}");
-    }
-    sim::check_pages(&loaded)?;
+    SteerOptions::new("advise", words.memory.bytes()).check().map_err(control_error)?;
+    let loaded = pages_of(words)?;
     let budget = u32::try_from(words.memory.bytes() / u64::from(PAGE_BYTES)).unwrap_or(u32::MAX);
     let settings = |policy: PolicyName| SteerSettings {
         policy: policy.spec(),
@@ -100,6 +100,21 @@ pub fn advise(words: &Advise) -> Result<()> {
         return output::json("advise", &advice);
     }
     output::text(&advice.to_text(words.write.as_deref()))
+}
+
+/// The trace as references to pages. Records have bytes.
+fn pages_of(words: &Advise) -> Result<Loaded> {
+    let mut options = words.reading.options();
+    let (mut loaded, mut note) = load(&words.trace, &options).map_err(sim::trace_error)?;
+    if options.unit.is_none() && sim::check_pages("advise", &loaded).is_err() {
+        options.unit = Some(Unit::Block(PAGE_BYTES));
+        (loaded, note) = load(&words.trace, &options).map_err(sim::trace_error)?;
+    }
+    if let Some(note) = note {
+        tell!("{note}");
+    }
+    sim::check_pages("advise", &loaded)?;
+    Ok(loaded)
 }
 
 /// What each policy would read; as many at a time as there are processors.
@@ -139,16 +154,18 @@ impl Advice {
         };
         let mut policies: Vec<Row> = records.iter().map(row).collect();
         policies.sort_by_key(|row| (row.read_bytes, row.policy));
-        let lru = policies.iter().find(|row| row.policy == PolicyName::Lru.as_str());
-        let worth = lru.map_or(0.0, |lru| lru.read_bytes as f64 * (1.0 - WORTH));
-        let best = policies.first().filter(|best| best.read_bytes as f64 <= worth);
         let first = records.first().map(|(_, record)| record);
+        let alone = bytes(first.map_or(0, |record| record.kernel_device_reads));
+        let lru = policies.iter().find(|row| row.policy == PolicyName::Lru.as_str());
+        let without = lru.map_or(alone, |lru| lru.read_bytes.min(alone));
+        let is_worth = |best: &&Row| best.read_bytes as f64 <= without as f64 * (1.0 - WORTH);
+        let best = policies.first().filter(is_worth);
         Advice {
             trace: words.trace.clone(),
             memory_bytes: words.memory.bytes(),
             kernel: kernel.to_string(),
             references: first.map_or(0, |record| record.references),
-            kernel_read_bytes: bytes(first.map_or(0, |record| record.kernel_device_reads)),
+            kernel_read_bytes: alone,
             advised: best.map(|row| row.policy),
             policies,
         }
@@ -156,9 +173,9 @@ impl Advice {
 
     fn to_text(&self, profile: Option<&Path>) -> String {
         let megabytes = |bytes: u64| bytes as f64 / 1e6;
-        let saved = |bytes: u64| 100.0 * (bytes as f64 / self.kernel_read_bytes.max(1) as f64 - 1.0);
+        let saved = |bytes: u64| 100.0 * (1.0 - bytes as f64 / self.kernel_read_bytes.max(1) as f64);
         let mut text = format!(
-            "{}: {} references to pages, with {} of memory\n{:>14}  {:>10}  {:>7}\n",
+            "{}: {} references to pages, with at most {} of memory\n{:>14}  {:>10}  {:>7}\n",
             self.trace,
             self.references,
             Size::new(self.memory_bytes),
@@ -168,7 +185,7 @@ impl Advice {
         );
         let mut line = |name: &str, bytes: u64| {
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "{name:>14}  {:>10.1}  {:>+6.1}%", megabytes(bytes), saved(bytes));
+            let _ = writeln!(text, "{name:>14}  {:>10.1}  {:>6.1}%", megabytes(bytes), saved(bytes));
         };
         line("kernel alone", self.kernel_read_bytes);
         for Row { policy, read_bytes } in &self.policies {
@@ -176,7 +193,7 @@ impl Advice {
         }
         let memory = Size::new(self.memory_bytes);
         text += &match (self.advised, profile) {
-            (None, _) => "no policy reads less than lru: leave it to the kernel\n".to_owned(),
+            (None, _) => "no policy is worth 2 % of the reads: leave it to the kernel\n".to_owned(),
             (Some(policy), None) => {
                 format!("take: pantler run --memory {memory} --policy {policy} -- PROGRAM\n")
             }
@@ -189,10 +206,6 @@ impl Advice {
 }
 
 fn write_profile(path: &Path, identity: &Identity, advice: &Advice, policy: &str) -> Result<()> {
-    let refuse = |error| {
-        ControlError::invalid(format!("profile {path:?}: expected a file that can be written, {error}"))
-    };
-    let mut file = identity.open_to_write(path).map_err(refuse)?;
     let least = advice.policies.first().map_or(0, |row| row.read_bytes);
     let text = format!(
         "description = \"By `pantler advise`: {policy} reads {:.1} MB where the kernel alone reads {:.1} MB.\"\n\n\
@@ -200,7 +213,5 @@ fn write_profile(path: &Path, identity: &Identity, advice: &Advice, policy: &str
         least as f64 / 1e6,
         advice.kernel_read_bytes as f64 / 1e6
     );
-    file.set_len(0)
-        .and_then(|()| file.write_all(text.as_bytes()))
-        .with_context(|| format!("cannot write {}", path.display()))
+    ReportFile::open_as("profile", path, identity)?.fill(&text)
 }

@@ -167,7 +167,7 @@ pub fn join(spec: &RunSpec) -> Result<Option<Client>, ControlError> {
     Ok(took.iter().any(|body| body.kind == BodyKind::Steer).then_some(daemon))
 }
 
-/// Without a session of its own a program has nothing to report or record.
+/// Without a session of its own nothing of a program is reported or recorded.
 pub fn check_report(words: &Words) -> Result<(), ControlError> {
     let refused = |text| Err(ControlError::invalid(text));
     if let Some(record) = &words.record {

@@ -25,6 +25,7 @@ mod words;
 use clock::Clock;
 use interrupt::{Interrupt, LOOK_EVERY};
 pub use progress::Progress;
+pub use reading::Reading;
 pub use steer::check_pages;
 use words::Plan;
 pub use words::Sim;

@@ -107,14 +107,13 @@ impl Words {
     }
 }
 
-/// Opens an empty file for references.
+/// Opens a file for references. A pipe would hold the thread up that reads events.
 fn record(path: &Path, identity: &Identity) -> Result<Arc<File>> {
-    let refuse = |error| format!("record {path:?}: expected a file that can be written, {error}");
-    let file = identity.open_to_write(path).map_err(|error| ControlError::invalid(refuse(error)))?;
-    // Pipes and terminals have no length.
-    if file.metadata()?.is_file() {
-        file.set_len(0).with_context(|| format!("cannot empty {}", path.display()))?;
+    let refuse = |why: String| ControlError::invalid(format!("record {path:?}: expected a file, {why}"));
+    if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(refuse("and this is none".to_owned()).into());
     }
+    let file = identity.open_to_write(path).map_err(|error| refuse(error.to_string()))?;
     Ok(Arc::new(file))
 }
 
@@ -193,15 +192,20 @@ pub struct ReportFile<'a> {
 impl<'a> ReportFile<'a> {
     /// Refused now rather than after hours.
     pub fn open(path: &'a Path, identity: &Identity) -> Result<Self> {
-        let refuse = |error| format!("report {path:?}: expected a file that can be written, {error}");
+        Self::open_as("report", path, identity)
+    }
+
+    /// The same for a file of another use.
+    pub fn open_as(what: &str, path: &'a Path, identity: &Identity) -> Result<Self> {
+        let refuse = |error| format!("{what} {path:?}: expected a file that can be written, {error}");
         let file = identity.open_to_write(path).map_err(|error| ControlError::invalid(refuse(error)))?;
         Ok(Self { path, file })
     }
 
     pub fn fill(mut self, text: &str) -> Result<()> {
         // Pipes and terminals have no length.
-        let is_file = |file: &File| Ok(file.metadata()?.is_file());
-        let emptied = is_file(&self.file).and_then(|is| if is { self.file.set_len(0) } else { Ok(()) });
+        let is_file = self.file.metadata().map(|metadata| metadata.is_file());
+        let emptied = is_file.and_then(|is| if is { self.file.set_len(0) } else { Ok(()) });
         let filled = emptied.and_then(|()| self.file.write_all(text.as_bytes()));
         filled.with_context(|| format!("cannot write {}", self.path.display()))
     }

@@ -124,6 +124,24 @@ fn what_is_advised_reads_what_was_promised() {
         // With memory for all of it no policy reads less than another.
         let (text, _) = must(at, "$PANTLER advise t.csv --memory 64M");
         assert!(text.contains("leave it to the kernel"), "{text}");
+        // Small files: a read is told of as long as it was asked for, and files end before.
+        let small = "for round in 1 2 3 4; do cat small/* > /dev/null; done";
+        must(at, "mkdir small; for i in $(seq 300); do head -c 3000 /dev/urandom > small/$i; done; sync");
+        must(at, &format!("$PANTLER run --memory 40M --profile none --record s.csv -- sh -c '{small}'"));
+        let (advice, _) = must(at, "$PANTLER advise s.csv --memory 40M --json");
+        let advice: Value = serde_json::from_str(&advice).unwrap();
+        let count = |name: &str| advice[name].as_u64().unwrap_or_else(|| panic!("{advice}"));
+        // 1,200 pages of files; the rest is the shell and what it links to.
+        assert!((1200..4500).contains(&count("references")), "{advice}");
+        assert!(count("kernel_read_bytes") < 12 << 20, "{advice}");
+
+        // What is refused leaves an earlier record as it is.
+        let before = fs::metadata(at.join("t.csv")).unwrap().len();
+        let (status, _, err) = shell(at, "$PANTLER run --memory 1K --record t.csv -- true");
+        assert!(status == Some(2) && err.contains("--memory"), "{status:?}: {err}");
+        assert_eq!(fs::metadata(at.join("t.csv")).unwrap().len(), before);
+        let (status, _, err) = shell(at, "$PANTLER advise t.csv --memory 10K");
+        assert!(status == Some(2) && err.contains("--memory"), "{status:?}: {err}");
         let (status, _, err) = shell(at, "$PANTLER run --record t.csv -- true");
         assert!(status == Some(2) && err.contains("--memory"), "{status:?}: {err}");
         let (status, _, err) = shell(at, "$PANTLER advise nothing.csv --memory 16M");

@@ -26,7 +26,8 @@ pub fn test() -> Result<()> {
     let preparing = std::thread::spawn(|| {
         let has_python = python::prepare_if_possible()?;
         node::prepare_if_possible()?;
-        Ok::<_, anyhow::Error>((has_python, guests()?))
+        // Without them the tests go on, and fail in the end.
+        Ok::<_, anyhow::Error>((has_python, guests()))
     });
     run(&["cargo", "fmt", "--all", "--check"])?;
     // A look at the sources takes seconds: it comes before minutes of compiling.
@@ -37,15 +38,16 @@ pub fn test() -> Result<()> {
         let package = if has_python { python::test_beside() } else { Ok(()) };
         read_sources().and(package)
     });
-    let beside_tests = std::thread::spawn(move || guests.map(|guests| (guests.quick(TESTED), guests)));
+    let beside_tests = std::thread::spawn(move || Ok(guests?.map(|guests| (guests.quick(TESTED), guests))));
     let tested = suites.run(FUZZ_SECONDS);
     let kept = match beside_tests.join().expect("guests report their errors") {
-        Some((Err(error), guests)) => {
+        Ok(Some((Err(error), guests))) => {
             say(format_args!("{error:#}"));
             say("guests failed beside others: now alone");
             guests.quick(TESTED)
         }
-        _ => Ok(()),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error),
     };
     let beside = beside.join().expect("checks report their errors").and(kept);
     match (tested, beside) {

@@ -148,7 +148,7 @@ impl Guests {
     fn boot(&self, kernel: &Kernel, job: &Job) -> Result<Results> {
         let disk = image::job(&self.store, kernel, job)?;
         let start = image::initial(&self.store, kernel)?;
-        let said = guest::run(kernel, &start, &self.root, &disk, job.clock)?;
+        let said = guest::run(kernel, &start, &self.root, &disk, job)?;
         Results::parse(&said)
     }
 }

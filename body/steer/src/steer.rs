@@ -167,9 +167,11 @@ impl Steer {
         }
     }
 
-    /// Whether a limit holds for what the run is charged for, this process included.
+    /// Whether blocks get less than the budget because a limit holds everything that the run is
+    /// charged for, this process included, or nearly so.
     pub fn is_limited(&self) -> bool {
-        self.shared.limits().is_limited()
+        let budget = self.shared.options.budget_bytes;
+        self.shared.limits().least().is_some_and(|limit| limit < budget + budget / 4)
     }
 
     /// The run's control group.

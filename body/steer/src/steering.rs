@@ -120,12 +120,15 @@ impl Steering {
             first: event.first,
             last: event.last,
         };
-        self.record(&event);
-        if !self.engine.event(&event)
-            && self.hands.files.find_mount(event.file.dev)
-            && let Some(file) = self.engine.admit(&event)
-        {
+        if !self.engine.event(&event) {
+            if !self.hands.files.find_mount(event.file.dev) {
+                return;
+            }
+            let Some(file) = self.engine.admit(&event) else { return };
             self.hands.files.begin(file, event.file);
+        }
+        if self.recorder.is_some() {
+            self.record(&event);
         }
     }
 
@@ -133,10 +136,11 @@ impl Steering {
     /// programs and libraries that others hold: no run drops them, and the model would.
     fn record(&mut self, event: &Event) {
         let (Origin::Run { thread, .. }, Some(recorder)) = (event.origin, &mut self.recorder) else { return };
-        let files = self.engine.files();
+        let (files, blocks) = (self.engine.files(), self.engine.referenced_last());
         let is_brought_in = || files.find(event.file).is_some_and(|file| files[file].brought_in > 0);
-        if event.kind == Kind::Read || Kind::REFERENCES.contains(&event.kind) && is_brought_in() {
-            recorder.reference(thread, event);
+        let is_meant = event.kind == Kind::Read || Kind::REFERENCES.contains(&event.kind) && is_brought_in();
+        if is_meant && !blocks.is_empty() {
+            recorder.reference(event.time_ns, thread, event.file, &blocks);
         }
     }
 

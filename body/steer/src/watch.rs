@@ -36,7 +36,8 @@ const CALM_LOOKS: u32 = 20;
 /// Looks between two looks at the group's bounds.
 const LOOKS_PER_BOUND: u32 = 2;
 
-/// Looks between two times at which free memory is given back: tables that grow leave some behind.
+/// Looks between two times at which free memory is given back, where a limit counts it: tables that
+/// grow leave some behind.
 const LOOKS_PER_GIVING: u32 = 20;
 
 /// Looks without a run before the tracepoints are switched off: programs that a shell starts one
@@ -53,7 +54,7 @@ pub(crate) fn run(shared: &Shared) {
         if looks.is_multiple_of(LOOKS_PER_BOUND) {
             bounds::keep(shared);
         }
-        if looks.is_multiple_of(LOOKS_PER_GIVING) {
+        if looks.is_multiple_of(LOOKS_PER_GIVING) && shared.limits().least().is_some() {
             pantler_kernel::heap::give_back();
         }
         looks = looks.wrapping_add(1);

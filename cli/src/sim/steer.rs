@@ -17,7 +17,7 @@ impl Session<'_> {
         let mut records: Vec<SteerRecord> = Vec::new();
         for name in &self.words.traces {
             let Some(loaded) = self.load(name)? else { break };
-            check_pages(&loaded)?;
+            check_pages("--body steer", &loaded)?;
             let blocks = Footprint { block_bytes: Some(PAGE_BYTES.into()), ..loaded.footprint() };
             let sizes = sizes(plan, name, blocks)?;
             let jobs = plan.jobs(&sizes);
@@ -45,12 +45,12 @@ impl Session<'_> {
 }
 
 /// Refuses a trace of references that are known to be no pages. Keys without a size are pages.
-pub fn check_pages(loaded: &Loaded) -> Result<(), Usage> {
+pub fn check_pages(what: &str, loaded: &Loaded) -> Result<(), Usage> {
     let (name, trace) = (loaded.name(), loaded.trace());
     let is_sized = trace.sizes().is_some() || trace.equal_bytes().is_some();
     if is_sized && trace.equal_bytes() != Some(PAGE_BYTES) {
         return Err(Usage(format!(
-            "{name}: --body steer needs references to pages of {PAGE_BYTES} bytes: add --unit block:{PAGE_BYTES}"
+            "{name}: {what} needs references to pages of {PAGE_BYTES} bytes: add --unit block:{PAGE_BYTES}"
         )));
     }
     Ok(())

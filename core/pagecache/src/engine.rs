@@ -13,6 +13,7 @@
 //! necessary (another half of a run of blocks to ask about) goes first.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use pantler_steward::{FileId, OptionsError, OwnerId, PolicyName, SampledLru, Steward};
 
@@ -99,6 +100,8 @@ pub struct Engine {
     tasks: Vec<Decision>,
     is_busy: bool,
     has_new_files: bool,
+    /// Blocks that the last event of the run referenced.
+    referenced: Range<u64>,
 }
 
 impl Engine {
@@ -126,6 +129,7 @@ impl Engine {
             tasks: Vec::new(),
             is_busy: false,
             has_new_files: false,
+            referenced: 0..0,
         })
     }
 
@@ -156,7 +160,15 @@ impl Engine {
         self.beliefs.admit(key)
     }
 
+    /// Blocks of its file that the last event referenced. A read is told of as long as it was asked
+    /// for, and batch by batch: these are the blocks that it used for the first time, within the
+    /// file.
+    pub fn referenced_last(&self) -> Range<u64> {
+        self.referenced.clone()
+    }
+
     fn take(&mut self, file: u32, event: &Event) {
+        self.referenced = 0..0;
         let Origin::Run { thread, owner } = event.origin else {
             return match event.kind {
                 Kind::Read | Kind::Fault | Kind::Mapped => self.used_outside(file, event),
@@ -225,7 +237,7 @@ impl Engine {
     }
 
     /// Blocks that a thread has read to their end leave before others, if a rule says so.
-    fn mark_done_with(&mut self, actor: Actor, done: core::ops::Range<u64>) {
+    fn mark_done_with(&mut self, actor: Actor, done: Range<u64>) {
         if let Some(priority) = self.beliefs.file(actor.file).done_with(actor.owner) {
             let id = self.beliefs.files().id(actor.file);
             for block in done {
@@ -243,6 +255,7 @@ impl Engine {
             self.beliefs.referenced(actor.owner, actor.file, index);
         }
         self.beliefs.file_mut(actor.file).references += last - first + 1;
+        self.referenced = first..last + 1;
     }
 
     /// The kernel brought a folio in, in a thread of the run.

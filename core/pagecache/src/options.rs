@@ -91,7 +91,7 @@ impl Options {
 
     /// How many blocks these bytes are, at least one.
     pub(crate) fn blocks(&self, bytes: u32) -> u32 {
-        (bytes / self.block_bytes).max(1)
+        (bytes / self.block_bytes.max(1)).max(1)
     }
 
     /// The steward of such an engine.

@@ -4,7 +4,6 @@
 use std::ffi::c_void;
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 
 use rustix::fs::{Advice, fadvise};
 use rustix::mm::{self, madvise};
@@ -25,9 +24,10 @@ const FILE: &str = "/proc/self/exe";
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn give_up() -> io::Result<usize> {
-    let file = fs::metadata(FILE)?.ino();
+    let file = fs::read_link(FILE)?;
+    let file = file.to_string_lossy();
     let maps = fs::read_to_string("/proc/self/maps")?;
-    let ranges = maps.lines().filter_map(|line| unchanging(line, file));
+    let ranges = maps.lines().filter_map(|line| given_up_range(line, &file));
     let mut given_up = 0;
     for (start, length) in ranges {
         let place = start as *mut c_void;
@@ -43,17 +43,16 @@ pub fn give_up() -> io::Result<usize> {
     Ok(given_up)
 }
 
-/// Where a line of `/proc/self/maps` maps code of the file of this number, or what lies before it.
+/// Where a line of `/proc/self/maps` maps code of this file, or what lies before it.
 /// The loader wrote to the pages behind it.
-fn unchanging(line: &str, file: u64) -> Option<(usize, usize)> {
+fn given_up_range(line: &str, file: &str) -> Option<(usize, usize)> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
     let rights = words.next()?;
     let offset = words.next()?;
-    let number: u64 = words.nth(1)?.parse().ok()?;
     let is_code = rights.starts_with("r-x");
     let is_before = rights.starts_with("r--") && u64::from_str_radix(offset, 16) == Ok(0);
-    if number != file || !(is_code || is_before) {
+    if !line.ends_with(file) || !(is_code || is_before) {
         return None;
     }
     let place = |text| usize::from_str_radix(text, 16).ok();
@@ -67,16 +66,16 @@ mod tests {
 
     #[test]
     fn only_code_and_what_lies_before_it_is_given_up() {
-        let line = |rights, offset, number| {
-            format!("55da7e7be000-55da7ece8000 {rights} {offset} fe:00 {number}  /usr/bin/pantler")
-        };
-        let whole = Some((0x55da_7e7b_e000, 0x52_a000));
-        assert_eq!(unchanging(&line("r--p", "00000000", 7), 7), whole);
-        assert_eq!(unchanging(&line("r-xp", "00529000", 7), 7), whole);
-        assert_eq!(unchanging(&line("r--p", "010f1000", 7), 7), None, "relocated");
-        assert_eq!(unchanging(&line("rw-p", "00000000", 7), 7), None);
-        assert_eq!(unchanging(&line("r-xp", "00000000", 8), 7), None, "of another file");
-        assert_eq!(unchanging("7ffc0000-7ffc1000 r-xp 00000000 00:00 0 [vdso]", 7), None);
-        assert_eq!(unchanging("", 7), None);
+        let line =
+            |rights, offset, file| format!("55da7e7be000-55da7ece8000 {rights} {offset} fe:00 7      {file}");
+        let told = |rights, offset, file| given_up_range(&line(rights, offset, file), "/usr/bin/pantler");
+        let (whole, own) = (Some((0x55da_7e7b_e000, 0x52_a000)), "/usr/bin/pantler");
+        assert_eq!(told("r--p", "00000000", own), whole);
+        assert_eq!(told("r-xp", "00529000", own), whole);
+        assert_eq!(told("r--p", "010f1000", own), None, "relocated");
+        assert_eq!(told("rw-p", "00000000", own), None);
+        assert_eq!(told("r-xp", "00000000", "/usr/lib/libc.so.6"), None);
+        assert_eq!(told("r-xp", "00000000", "[vdso]"), None);
+        assert_eq!(given_up_range("", own), None);
     }
 }

@@ -124,9 +124,9 @@ pub struct Left {
 pub struct Gauge(pub(crate) Vec<Limited>);
 
 impl Gauge {
-    /// Whether there is a limit.
-    pub fn is_limited(&self) -> bool {
-        !self.0.is_empty()
+    /// The smallest limit, in bytes.
+    pub fn least(&self) -> Option<u64> {
+        self.0.iter().map(|limited| limited.bytes).min()
     }
 
     /// What the limit leaves that is met first; `None` when that cannot be read.

@@ -132,9 +132,16 @@ impl Results {
         for (name, most) in READS_MAX.into_iter().filter(|(name, _)| is_tried(name)) {
             let most = if extent == Extent::Quick && name == "scope" { READS_MAX_TESTS } else { most };
             let reads = self.reads(name);
-            if reads > most {
+            // Without a number nothing is kept.
+            let is_kept = reads <= most;
+            if !is_kept {
                 broken.push(format!("{name}: reads {reads:.2} of what the kernel alone reads, above {most}"));
             }
+        }
+        let (database, alone) = (self.bytes("database"), self.bytes("alone"));
+        let is_read = database.zip(alone).is_some_and(|(database, alone)| alone >= database);
+        if !is_read {
+            broken.push(format!("alone: the disk gave {alone:?} bytes of a database of {database:?}"));
         }
         // Where instructions were counted.
         let watch = self.get("hot.watch");
@@ -191,7 +198,8 @@ mod tests {
         let clean = CLEAN.map(|name| format!("result {name}.left 0\r\n"));
         let answers = ANSWERS.map(|name| format!("result {name}.answers 0\r\n"));
         let reads = READS_MAX.map(|(name, _)| format!("result {name}.bytes 80\r\n"));
-        let alone = "result alone.bytes 160\nresult nfs_alone.bytes 160\n".to_owned();
+        let alone =
+            "result database.bytes 120\nresult alone.bytes 160\nresult nfs_alone.bytes 160\n".to_owned();
         let suites = SUITES.map(|name| format!("result suite.{name}.status 0\r\n"));
         [statuses.concat(), clean.concat(), answers.concat(), reads.concat(), alone, suites.concat()].concat()
             + "result end 0\n"
@@ -208,6 +216,7 @@ mod tests {
         assert_eq!(broken(&kept().replace("scope.answers 0", "scope.answers 1")).len(), 1);
         assert_eq!(broken(&kept().replace("killed.left 0", "killed.left 2")).len(), 2, "both that end so");
         assert_eq!(broken(&kept().replace("service.bytes 80", "service.bytes 130")).len(), 1);
+        assert_eq!(broken(&kept().replace("alone.bytes 160", "alone.bytes 0")).len(), 6, "nothing is read");
         assert_eq!(broken(&kept().replace("cli/run.status 0", "cli/run.status 101")).len(), 1);
         assert_eq!(broken(&kept().replace("scope.bytes 80", "")).len(), 1, "not told is not kept");
         let quick = kept().replace("attach.status 0", "").replace("scope.bytes 80", "scope.bytes 110");

@@ -64,6 +64,8 @@ pub struct Kernel {
 pub struct Store {
     folder: PathBuf,
     mirror: String,
+    /// Held while the folder is used: two would write over each other's disks.
+    _lock: fs::File,
 }
 
 impl Store {
@@ -83,7 +85,12 @@ impl Store {
             .find(|(site, _)| site.ends_with("/debian"))
             .map(|(site, _)| site.to_owned())
             .context("apt knows no mirror of Debian")?;
-        let store = Store { folder, mirror };
+        let lock = fs::File::create(folder.join("lock"))?;
+        if lock.try_lock().is_err() {
+            say("waiting for another that uses the folder of guests");
+            lock.lock()?;
+        }
+        let store = Store { folder, mirror, _lock: lock };
         store.configure()?;
         store.apt("apt-get", &["-qq", "-o", "Acquire::Retries=5", "update"])?;
         Ok(store)
