@@ -126,7 +126,9 @@ fn what_is_advised_reads_what_was_promised() {
         assert!(text.contains("leave it to the kernel"), "{text}");
         // Small files: a read is told of as long as it was asked for, and files end before.
         let small = "for round in 1 2 3 4; do cat small/* > /dev/null; done";
-        must(at, "mkdir small; for i in $(seq 300); do head -c 3000 /dev/urandom > small/$i; done; sync");
+        let write = "head -c 3000 /dev/urandom > small/$i";
+        let drop = "dd of=small/$i oflag=nocache conv=notrunc,fdatasync count=0 status=none";
+        must(at, &format!("mkdir small; for i in $(seq 300); do {write}; {drop}; done"));
         must(at, &format!("$PANTLER run --memory 40M --profile none --record s.csv -- sh -c '{small}'"));
         let (advice, _) = must(at, "$PANTLER advise s.csv --memory 40M --json");
         let advice: Value = serde_json::from_str(&advice).unwrap();

@@ -58,8 +58,8 @@ const NOT_QUICK: [&str; 3] = ["service", "attach", "attach_nobody"];
 /// five more. In a scope and a service it holds everything, the command included.
 const READS_MAX: [(&str, f64); 5] =
     [("steered", 0.55), ("scope", 0.60), ("service", 0.60), ("attach", 0.60), ("nfs_steered", 0.60)];
-/// The same for a scope where a build of tests is tried, with its larger code and heap, on a machine
-/// that others keep busy: then the kernel reclaims first. It reads no more than the kernel alone.
+/// The same for a scope where a build of tests is tried, with its larger code and heap, beside all
+/// other tests: then the kernel reclaims first. It reads no more than the kernel alone.
 const READS_MAX_TESTS: f64 = 1.05;
 
 impl Results {
