@@ -65,7 +65,7 @@ impl Interrupt {
 pub fn demo() -> Result<()> {
     shell::run(&shell::words(BUILD))?;
     let own = std::env::current_exe().context("cannot find the demo's own program")?;
-    if shell::output(&["id", "-u"])?.trim() != "0" {
+    if !shell::is_root()? {
         say("control groups and tracepoints need root: asking sudo");
         return shell::run(&["sudo", &own.to_string_lossy(), "demo-as-root"]);
     }

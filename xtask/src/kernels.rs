@@ -154,7 +154,7 @@ impl Guests {
 }
 
 fn check_root() -> Result<()> {
-    if shell::output(&["id", "-u"])?.trim() != "0" {
+    if !shell::is_root()? {
         bail!("file systems of guests are made as root: run it with sudo");
     }
     Ok(())

@@ -19,6 +19,7 @@ use crate::demo::{self, source};
 use crate::median::median;
 use crate::packages;
 use crate::shell::{self, say};
+use crate::wanted::Wanted;
 
 mod disk;
 mod programs;
@@ -61,30 +62,10 @@ struct Took {
     held: Memory,
 }
 
-/// What is asked for.
-struct Wanted<'a> {
-    repeats: usize,
-    only: Option<&'a str>,
-}
-
-impl<'a> Wanted<'a> {
-    fn of(arguments: &[&'a str]) -> Result<Wanted<'a>> {
-        let mut wanted = Wanted { repeats: 3, only: None };
-        for pair in arguments.chunks(2) {
-            match pair {
-                ["--repeats", count] => wanted.repeats = count.parse().context("--repeats: a number")?,
-                ["--only", name] if programs::NAMES.contains(name) => wanted.only = Some(name),
-                _ => bail!("limits: expected --repeats N, --only {}", programs::NAMES.join("|")),
-            }
-        }
-        Ok(wanted)
-    }
-}
-
 /// Measures, and prints the table.
 pub fn limits(arguments: &[&str]) -> Result<()> {
-    let wanted = Wanted::of(arguments)?;
-    if shell::output(&["id", "-u"])?.trim() != "0" {
+    let wanted = Wanted::of("limits", &programs::NAMES, 3, arguments)?;
+    if !shell::is_root()? {
         bail!("limits needs root: control groups, mounts and tracepoints do");
     }
     packages::ensure(packages::LIMITS)?;
@@ -101,8 +82,7 @@ pub fn limits(arguments: &[&str]) -> Result<()> {
         pantler: Path::new("target/release/pantler").canonicalize().context("pantler is not built")?,
     };
     let mut table = "| program | reads of one pass | limit | for blocks | MIN | kernel alone | no hint | `mru` | `mru` / MIN | no hint / alone | seconds alone, no hint, `mru` |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n".to_owned();
-    for program in bench.programs()?.iter().filter(|program| wanted.only.is_none_or(|it| it == program.name))
-    {
+    for program in bench.programs()?.iter().filter(|program| wanted.has(program.name)) {
         table += &bench.row(program, wanted.repeats)?;
     }
     print!("{table}");

@@ -5,13 +5,14 @@
 //! programs hold themselves on top), by global LRU, and by LRU-SP with the programs' hints. Reads
 //! are those of the disk; of each program those that it waited for or that were made for it.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use std::fs;
 use std::path::Path;
 
 use crate::demo::{self, source};
 use crate::packages;
 use crate::shell::{self, say};
+use crate::wanted::Wanted;
 
 mod arms;
 mod overhead;
@@ -35,37 +36,10 @@ fn sizes() -> [u64; 4] {
     PAPER_MB.map(|megabytes| (megabytes * FACTOR * f64::from(1 << 20)) as u64 / 4096 * 4096)
 }
 
-/// What is asked for.
-#[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
-    /// Each row so often.
-    repeats: usize,
-    /// `alone`, `mixes`, `placeholders`, `neighbours`, `overhead`; all without one.
-    only: Option<&'a str>,
-}
-
-impl<'a> Wanted<'a> {
-    fn of(arguments: &[&'a str]) -> Result<Wanted<'a>> {
-        let mut wanted = Wanted { repeats: 5, only: None };
-        for pair in arguments.chunks(2) {
-            match pair {
-                ["--repeats", count] => wanted.repeats = count.parse().context("--repeats: a number")?,
-                ["--only", what] if tables::ALL.contains(what) => wanted.only = Some(what),
-                _ => bail!("machine: expected --repeats N, --only {}", tables::ALL.join("|")),
-            }
-        }
-        Ok(wanted)
-    }
-
-    fn has(&self, table: &str) -> bool {
-        self.only.is_none_or(|only| only == table)
-    }
-}
-
 /// Measures, and prints the tables.
 pub fn machine(arguments: &[&str]) -> Result<()> {
-    let wanted = Wanted::of(arguments)?;
-    if shell::output(&["id", "-u"])?.trim() != "0" {
+    let wanted = Wanted::of("machine", &tables::ALL, 5, arguments)?;
+    if !shell::is_root()? {
         bail!("machine needs root, as the daemon does: sudo make machine");
     }
     packages::ensure(packages::MACHINE)?;

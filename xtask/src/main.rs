@@ -20,6 +20,7 @@ mod python;
 mod shell;
 mod stores;
 mod suites;
+mod wanted;
 
 const USAGE: &str = "\
 usage: cargo xtask <command>

@@ -49,7 +49,7 @@ pub fn ensure(packages: &[&str]) -> Result<()> {
     if shell::output(&["apt-get", "--version"]).is_err() {
         bail!("missing: {list}; this is no Debian: install them by hand");
     }
-    let root = shell::output(&["id", "-u"])?.trim() == "0";
+    let root = shell::is_root()?;
     if !root && shell::output(&["sudo", "-n", "true"]).is_err() {
         bail!("missing: {list}; run as root: apt-get install {list}");
     }

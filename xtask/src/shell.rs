@@ -72,6 +72,11 @@ pub fn run_command(mut command: Command) -> Result<()> {
     Ok(())
 }
 
+/// Whether this process may do what root may.
+pub fn is_root() -> Result<bool> {
+    Ok(output(&["id", "-u"])?.trim() == "0")
+}
+
 /// What a command prints, when it succeeds.
 pub fn output(words: &[&str]) -> Result<String> {
     let result = command(words).stderr(Stdio::null()).output()?;
