@@ -5,10 +5,10 @@ use anyhow::Result;
 use clap::Args;
 use pantler_control::Size;
 use pantler_policy::{PolicyName, Spec};
-use pantler_sim::pagecache::{SteerRecord, SteerSettings, steer};
+use pantler_sim::pagecache::{SteerRecord, SteerSettings, alone, steer_beside};
 use pantler_sim::{Loaded, Watch, load};
 use pantler_steer::SteerOptions;
-use pantler_trace::Unit;
+use pantler_trace::{Options, Unit};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -19,11 +19,10 @@ use crate::failure::Usage;
 use crate::identity::Identity;
 use crate::named::named;
 use crate::output;
-use crate::sim::{self, Progress, Reading};
+use crate::sim::{self, PAGE_BYTES, Progress, Reading};
 use crate::steering::{ReportFile, control_error};
 use crate::values;
 
-const PAGE_BYTES: u32 = 4096;
 /// To read less by this share than the kernel alone, and than steered LRU, is worth a policy.
 const WORTH: f64 = 0.02;
 
@@ -102,14 +101,13 @@ pub fn advise(words: &Advise) -> Result<()> {
     output::text(&advice.to_text(words.write.as_deref()))
 }
 
-/// The trace as references to pages. Records have bytes.
+/// The trace as references to pages. Records have bytes; keys of other traces are pages.
 fn pages_of(words: &Advise) -> Result<Loaded> {
-    let mut options = words.reading.options();
-    let (mut loaded, mut note) = load(&words.trace, &options).map_err(sim::trace_error)?;
-    if options.unit.is_none() && sim::check_pages("advise", &loaded).is_err() {
-        options.unit = Some(Unit::Block(PAGE_BYTES));
-        (loaded, note) = load(&words.trace, &options).map_err(sim::trace_error)?;
-    }
+    let options = words.reading.options();
+    let unit = options.unit.or(Some(Unit::Block(PAGE_BYTES)));
+    let (loaded, note) = load(&words.trace, &Options { unit, ..options.clone() })
+        .or_else(|_| load(&words.trace, &options))
+        .map_err(sim::trace_error)?;
     if let Some(note) = note {
         tell!("{note}");
     }
@@ -125,11 +123,13 @@ fn simulate(
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let (watch, runs) = (Arc::new(Watch::default()), PolicyName::ALL.len());
-    let references = runs as u64 * loaded.trace().requests().len() as u64;
+    // The kernel alone is half of a run, and each policy is the other half.
+    let references = (1 + runs as u64) * loaded.trace().requests().len() as u64 / 2;
     let progress = Progress::new(&watch, references, runs, false);
+    let alone = alone(loaded.trace(), settings(PolicyName::Lru), &watch).map_err(Usage::new)?;
     let work = || {
         while let Some(&policy) = PolicyName::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let record = steer(loaded.trace(), settings(policy), &watch);
+            let record = steer_beside(loaded.trace(), settings(policy), alone, &watch);
             progress.ran();
             let record = record.map(|record| (policy, record)).map_err(Usage::new);
             done.lock().expect("no simulation panics").push(record);

@@ -26,7 +26,7 @@ use clock::Clock;
 use interrupt::{Interrupt, LOOK_EVERY};
 pub use progress::Progress;
 pub use reading::Reading;
-pub use steer::check_pages;
+pub use steer::{PAGE_BYTES, check_pages};
 use words::Plan;
 pub use words::Sim;
 

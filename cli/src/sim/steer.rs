@@ -9,7 +9,8 @@ use super::{INTERRUPTED, Session, sizes};
 use crate::failure::Usage;
 use crate::output;
 
-const PAGE_BYTES: u32 = 4096;
+/// What the model of the page cache counts in.
+pub const PAGE_BYTES: u32 = 4096;
 
 impl Session<'_> {
     /// Runs each trace under each policy and size. What is done is shown when Ctrl-C comes.

@@ -24,4 +24,4 @@ mod run;
 pub use kernel::{Folio, Kernel, KernelEvent, Program};
 pub use machine::{FaithfulHands, Faults, Hands, Machine};
 pub use record::{SteerRecord, SteerSettings, steer_table};
-pub use run::{SteerError, steer};
+pub use run::{SteerError, alone, steer, steer_beside};

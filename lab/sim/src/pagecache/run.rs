@@ -40,18 +40,44 @@ pub enum SteerError {
 ///
 /// [`SteerError`].
 pub fn steer(trace: &Prepared, settings: SteerSettings, watch: &Watch) -> Result<SteerRecord, SteerError> {
+    let alone = alone(trace, settings, watch)?;
+    steer_beside(trace, settings, alone, watch)
+}
+
+/// What the kernel alone reads from the device, whatever the policy. Half of the work of [`steer`].
+///
+/// # Errors
+///
+/// As [`steer`].
+pub fn alone(trace: &Prepared, settings: SteerSettings, watch: &Watch) -> Result<u64, SteerError> {
     if settings.budget < BUDGET_MIN {
         return Err(SteerError::Budget(settings.budget));
     }
-    let blocks = file_blocks(trace);
-    let mut alone = kernel(settings.budget.into(), settings, &blocks)?;
+    let mut alone = kernel(settings.budget.into(), settings, &file_blocks(trace))?;
     each_reference(trace, watch, |thread, file, page| {
         alone.read(Program::Run(thread), file, page, page);
         alone.take_events();
     })?;
-    let mut machine = machine(settings, &blocks)?;
+    Ok(alone.device_reads())
+}
+
+/// As [`steer`], where it is known what the kernel alone reads: the other half.
+///
+/// # Errors
+///
+/// As [`steer`].
+pub fn steer_beside(
+    trace: &Prepared,
+    settings: SteerSettings,
+    alone: u64,
+    watch: &Watch,
+) -> Result<SteerRecord, SteerError> {
+    if settings.budget < BUDGET_MIN {
+        return Err(SteerError::Budget(settings.budget));
+    }
+    let mut machine = machine(settings, &file_blocks(trace))?;
     each_reference(trace, watch, |thread, file, page| machine.read(thread, file, page, page))?;
-    Ok(SteerRecord::new(trace.requests().len() as u64, settings, &machine, alone.device_reads()))
+    Ok(SteerRecord::new(trace.requests().len() as u64, settings, &machine, alone))
 }
 
 fn machine(settings: SteerSettings, blocks: &[u64]) -> Result<Machine<FaithfulHands>, SteerError> {
