@@ -19,9 +19,15 @@ measure() {
     result "$name.status" $?
     result "$name.bytes" $((($(sectors) - before) * 512))
 }
-# Everything of a run that is still there.
+# Everything of a run that is still there, by name for people.
 left() {
-    result "$1.left" "$( (ls /sys/kernel/tracing/instances; grep -o 'pantler_[^/]*' /sys/kernel/tracing/kprobe_events | sort -u; find /sys/fs/cgroup -name 'pantler-*') | grep -c .)"
+    (
+        ls /sys/kernel/tracing/instances
+        grep -o 'pantler_[^/]*' /sys/kernel/tracing/kprobe_events | sort -u
+        find /sys/fs/cgroup -name 'pantler-*'
+    ) > left
+    cat left
+    result "$1.left" "$(grep -c . left)"
 }
 
 pantler doctor; result doctor.status $?
@@ -64,8 +70,12 @@ left attach
 pantler attach --unit nobody --memory 16M; result attach_nobody.status $?
 fi
 
-# The command is killed, and the program; the next run removes what stayed.
-pantler run --quiet --memory 16M -- sleep 5 & sleep 3; kill -9 $!; sleep 3
+# The command is killed, and the program; the next run removes what stayed, once the program that
+# went on alone has ended.
+pantler run --quiet --memory 16M -- sh -c 'echo $$ > begun; mv begun program; exec sleep 5' & command=$!
+until [ -e program ]; do sleep 0.1; done
+kill -9 $command
+while [ -e "/proc/$(cat program)" ]; do sleep 0.1; done
 pantler run --quiet --memory 16M -- true; result killed.status $?
 left killed
 pantler run --quiet --memory 16M -- sh -c 'kill -9 $$'; result program_killed.status $?
