@@ -1,7 +1,10 @@
 //! What real kernels read from the disk, and what the model reads for the same references
-//! (docs/decisions/0121-what-the-modelled-kernel-reads.md).
+//! (docs/decisions/0121-what-the-modelled-kernel-reads.md); and what steering without a hint makes
+//! of it.
 
-use pantler_sim::pagecache::{Kernel, Program};
+use pantler_policy::PolicyName;
+use pantler_sim::Watch;
+use pantler_sim::pagecache::{Kernel, Program, SteerSettings, steer};
 use pantler_trace::generate::Specification;
 
 /// How far off the model may be.
@@ -58,5 +61,31 @@ fn the_model_reads_what_guests_read() {
             println!("{share:.3} {words}");
             assert!((share - 1.0).abs() < OFF_MAX, "{share} of {read} on {words}");
         }
+    }
+}
+
+/// Reads at random, one page each and several: nothing tells what comes next, and what is read
+/// ahead is lost.
+#[test]
+fn random_reads_are_not_read_ahead() {
+    for (words, size) in [
+        ("uniform:ids=600,requests=6000", 256),
+        ("uniform:ids=15000,requests=60000", 6656),
+        ("uniform:ids=15000,requests=60000", 13_000),
+        ("zipf:ids=15000,alpha=0.8,requests=60000,order=shuffled", 3000),
+    ] {
+        let trace = words.parse::<Specification>().unwrap().prepare().unwrap();
+        let kernel = "linux".parse().unwrap();
+        let settings = SteerSettings {
+            policy: PolicyName::Lru.spec(),
+            kernel,
+            small_folios: false,
+            budget: size,
+            seed: 1,
+        };
+        let record = steer(&trace, settings, &Watch::default()).unwrap();
+        println!("{words} in {size}: {record:?}");
+        let share = record.device_reads as f64 / record.kernel_device_reads as f64;
+        assert!(share < 1.05, "{share} of the reads by the kernel alone, {words} in {size} blocks");
     }
 }

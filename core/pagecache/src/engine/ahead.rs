@@ -171,10 +171,14 @@ impl Ahead {
     /// Advice does not stop what has begun: the first page of each burst carries a mark, and
     /// reading it starts the next burst, twice as long, right behind this one. A page that is
     /// cached already gets no mark. So we occupy the place behind the burst before the reader gets
-    /// to the mark: the next burst is the last.
+    /// to the mark: the next burst is the last. What brought in no more than was read, as reads at
+    /// random do, is no burst.
     fn end_burst(&mut self, beliefs: &Beliefs, thread: u32, file: u32) {
         let stream = self.streams.of(thread, file);
         let end = stream.burst_end();
+        if end == stream.window.next() {
+            return;
+        }
         stream.window.asked_until(end + self.bounds.min);
         self.want(beliefs, file, end..end + self.bounds.min, Rule::EndOfBurst);
     }
