@@ -17,14 +17,17 @@ use std::path::{Path, PathBuf};
 use pantler_pagecache::FileKey;
 
 use pantler_kernel::file_handle::FileHandle;
+use pantler_kernel::mapped::{Mapper, mappings_of};
 use pantler_kernel::mount_table::kernel_dev;
 use pantler_kernel::pages::block_bytes;
 
 pub(crate) mod devices;
 mod layers;
+mod mappers;
 
 pub use devices::Descriptor;
 use devices::Devices;
+use mappers::Mappers;
 
 /// Descriptors held at once.
 pub const DESCRIPTORS_MAX: usize = 256;
@@ -41,6 +44,7 @@ struct OpenFile {
     path: Option<PathBuf>,
     descriptor: Option<OwnedFd>,
     handle: Option<FileHandle>,
+    mappers: Mappers,
     used_ns: u64,
 }
 
@@ -98,8 +102,9 @@ impl Files {
         }
         let opened = |descriptor: &Descriptor| format!("/proc/{tid}/fd/{}", descriptor.number);
         let found = descriptors.iter().map(opened).any(|link| self.accept_link(slot, &link, now_ns));
-        let mapped = if found { None } else { self.devices.mapping_of(tid, key) };
-        let link = mapped.map(|range| format!("/proc/{tid}/map_files/{range}"));
+        let is_it = |dev, ino| self.devices.is_mapped_as(key, dev, ino);
+        let mapped = if found { None } else { mappings_of(tid, is_it).first().copied() };
+        let link = mapped.map(|mapping| format!("/proc/{tid}/map_files/{}", mapping.name()));
         let found = found || link.is_some_and(|link| self.accept_link(slot, &link, now_ns));
         if !found {
             self.name_by_number(slot, now_ns);
@@ -229,6 +234,26 @@ impl Files {
     /// The descriptor of the file if one is held; not a use of it.
     pub fn open_descriptor(&self, slot: u32) -> Option<BorrowedFd<'_>> {
         self.slots[slot as usize].descriptor.as_ref().map(OwnedFd::as_fd)
+    }
+
+    /// Pages of the file were mapped for a thread.
+    pub fn note_mapped(&mut self, slot: u32, thread: u32) {
+        self.slots[slot as usize].mappers.note(thread);
+    }
+
+    /// The processes that have the file mapped as data.
+    pub fn mappers(&mut self, slot: u32) -> Vec<Mapper> {
+        let file = &mut self.slots[slot as usize];
+        let (key, devices) = (file.key, &self.devices);
+        let look = |process| Mapper::look(process, |dev, ino| devices.is_mapped_as(key, dev, ino));
+        let mut found = Vec::new();
+        for process in file.mappers.processes() {
+            match look(process) {
+                Ok(Some(mapper)) => found.push(mapper),
+                _ => file.mappers.forget(process),
+            }
+        }
+        found
     }
 
     /// Closes descriptors that were idle for a while, and those of deleted files at once.

@@ -8,6 +8,7 @@ use pantler_pagecache::{Answer, Decision, Rule, Span};
 use crate::files::Files;
 use crate::files::devices::Descriptor;
 use crate::takeover::TakenOver;
+use pantler_kernel::mapped::Mapper;
 use pantler_kernel::pages;
 
 /// The open files of a run, and what was changed about them.
@@ -17,16 +18,22 @@ pub(crate) struct Hands {
     taken_over: TakenOver,
     /// The descriptors that the last search found: a take-over of the same file follows at once.
     found: Option<(u32, u32, Vec<Descriptor>)>,
+    mapped: Mapped,
+}
+
+/// Who has a file mapped, as of the round with this time: several runs of its blocks leave in one.
+#[derive(Debug, Default)]
+struct Mapped {
+    file: u32,
+    at_ns: u64,
+    by: Vec<Mapper>,
 }
 
 impl Hands {
     /// Carries out a decision. Searches and notices are the caller's: they concern owners.
     pub(crate) fn carry_out(&mut self, decision: Decision, now_ns: u64) -> Answer {
         match decision {
-            Decision::Drop { span, .. } => self.with(span, now_ns, |file| {
-                pages::drop_blocks(file, span.first, span.blocks)?;
-                cached(file, span)
-            }),
+            Decision::Drop { span, .. } => self.drop(span, now_ns),
             Decision::ReadAhead { span, .. } => self.with(span, now_ns, |file| {
                 pages::read_ahead(file, span.first, span.blocks).map(|()| Answer::Done)
             }),
@@ -43,6 +50,34 @@ impl Hands {
             Decision::TakeOver { file, thread } => self.take_over(file, thread, now_ns),
             Decision::Find { .. } | Decision::Tell { .. } => Answer::Failed,
         }
+    }
+
+    fn drop(&mut self, span: Span, now_ns: u64) -> Answer {
+        let is_mapped = self.page_out(span, now_ns);
+        let answer = self.with(span, now_ns, |file| {
+            pages::drop_blocks(file, span.first, span.blocks)?;
+            cached(file, span)
+        });
+        if answer == Answer::Cached(0) || !is_mapped {
+            return answer;
+        }
+        // Pages that were just mapped are in the order of eviction by now, for a drop that fails
+        // waits for that.
+        self.page_out(span, now_ns);
+        self.with(span, now_ns, |file| cached(file, span))
+    }
+
+    /// Takes blocks from the processes that have them mapped. Says whether there are any.
+    fn page_out(&mut self, span: Span, now_ns: u64) -> bool {
+        let mapped = &mut self.mapped;
+        if (mapped.file, mapped.at_ns) != (span.file, now_ns) {
+            *mapped = Mapped { file: span.file, at_ns: now_ns, by: self.files.mappers(span.file) };
+        }
+        for mapper in &mapped.by {
+            // What stayed is counted.
+            let _ = mapper.page_out(span.first, span.blocks);
+        }
+        !mapped.by.is_empty()
     }
 
     fn with(

@@ -127,6 +127,11 @@ impl Steering {
             let Some(file) = self.engine.admit(&event) else { return };
             self.hands.files.begin(file, event.file);
         }
+        if let (Kind::Fault | Kind::Mapped, Origin::Run { thread, .. }) = (event.kind, event.origin)
+            && let Some(file) = self.engine.files().find(event.file)
+        {
+            self.hands.files.note_mapped(file, thread);
+        }
         if self.recorder.is_some() {
             self.record(&event);
         }

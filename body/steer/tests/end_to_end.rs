@@ -212,7 +212,7 @@ fn what_is_dropped_is_not_mistaken_for_what_the_kernel_evicts() {
         let file = scratch.file("data", MIB);
         sh(&start(8 * MIB), &format!("cat {file} > /dev/null"));
         assert_eq!(blocks_not_dropped(&file), blocks(MIB));
-        scratch.forget(&file);
+        common::forget(&file);
         assert_eq!(blocks_not_dropped(&file), 0);
     });
 }
@@ -287,44 +287,12 @@ fn lost_events_are_counted_and_beliefs_heal() {
         assert!(counters.events_lost > 0, "a buffer of one page did not overflow: {counters:?}");
         assert!(counters.resyncs > 0);
         // Everything is dropped behind our back, and the event may be lost as well.
-        scratch.forget(&file);
+        common::forget(&file);
         steer.wait_until_calm();
         steer.resynchronise();
         assert_eq!(steer.resynchronise(), 0, "the second look finds nothing wrong");
         steer.validate();
     });
-}
-
-#[test]
-fn refused_drops_are_taken_back_and_tried_again() {
-    in_turn(|| {
-        let scratch = Scratch::new("refused");
-        let mapped = scratch.file("mapped", MIB);
-        let big = scratch.file("big", 16 * MIB);
-        let steer = start(4 * MIB);
-        let map = common::map_inside(&steer, &mapped);
-        steer.wait_until_calm();
-        sh(&steer, &format!("cat {big} {big} > /dev/null"));
-        steer.wait_until_calm();
-        let counters = steer.counters();
-        assert!(counters.drops_refused >= blocks(MIB), "mapped pages cannot be dropped: {counters:?}");
-        assert_eq!(cached_blocks(&mapped), blocks(MIB));
-        drop(map);
-        std::thread::sleep(std::time::Duration::from_millis(300));
-        sh(&steer, &format!("cat {big} {big} > /dev/null"));
-        steer.wait_until_calm();
-        assert_eq!(cached_blocks(&mapped), 0, "once no process maps them they go: {:?}", steer.counters());
-        steer.validate();
-    });
-}
-
-/// Not a test by itself: the program that `map_inside` starts.
-#[test]
-fn helper_that_maps() {
-    let Some(path) = std::env::var_os(common::MAP_VARIABLE) else { return };
-    let _map = common::Map::of(path.to_str().expect("a plain path"));
-    println!("mapped");
-    std::thread::sleep(std::time::Duration::from_secs(600));
 }
 
 #[test]

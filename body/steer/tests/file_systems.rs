@@ -6,15 +6,14 @@ use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::{Scratch, blocks, cached_blocks, in_turn, least_used, outside, scale, sh, start_with};
+use common::disk::{Disk, write};
+use common::{Scratch, blocks, cached_blocks, forget, in_turn, least_used, outside, scale, sh, start_with};
 use pantler_control::{Hint, HintAnswer, OwnerSelector, Profile, Speaker};
 use pantler_kernel::pages::block_bytes;
 use pantler_kernel::{group, names};
-use pantler_policy::Draws;
 use pantler_sim::Watch;
 use pantler_sim::pagecache::{SteerSettings, steer};
 use pantler_steer::{HitWatch, Steer};
@@ -32,82 +31,6 @@ fn file_bytes() -> u64 {
 /// The budget for it.
 fn budget() -> u64 {
     file_bytes() / 2
-}
-
-/// A file system in a file, mounted; gone again when dropped.
-struct Disk {
-    at: PathBuf,
-    device: Option<String>,
-    _folder: Option<Scratch>,
-}
-
-impl Disk {
-    /// `None`, loudly, where the program that makes it is missing.
-    fn new(make: &str, bytes: u64) -> Option<Disk> {
-        let program = make.split(' ').next().expect("a word");
-        if !Command::new("sh")
-            .args(["-c", &format!("command -v {program} >/dev/null")])
-            .status()
-            .unwrap()
-            .success()
-        {
-            assert!(
-                std::env::var_os("PANTLER_NO_SKIP").is_none(),
-                "PANTLER_NO_SKIP is set, and {program} is missing"
-            );
-            eprintln!("SKIPPED: {program} is missing: cargo xtask setup");
-            return None;
-        }
-        let folder = Scratch::new("disk");
-        let (image, at) = (folder.path("image"), PathBuf::from(folder.path("at")));
-        fs::File::create(&image).unwrap().set_len(bytes * scale()).unwrap();
-        outside(&format!("{make} {image}"));
-        fs::create_dir(&at).unwrap();
-        // Direct: what lies below must not be cached a second time.
-        let words = ["--find", "--show", "--direct-io=on", &image];
-        let output = Command::new("losetup").args(words).output().expect("losetup");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let device = String::from_utf8(output.stdout).unwrap().trim().to_owned();
-        outside(&format!("mount {device} {}", at.display()));
-        Some(Disk { at, device: Some(device), _folder: Some(folder) })
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.at.join(name).to_str().expect("a plain path").to_owned()
-    }
-
-    /// A file with data on the device and nothing in memory.
-    fn file(&self, name: &str) -> String {
-        let path = self.path(name);
-        write(&path, file_bytes());
-        forget(&path);
-        path
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = rustix::mount::unmount(&self.at, rustix::mount::UnmountFlags::DETACH);
-        if let Some(device) = &self.device {
-            let _ = Command::new("losetup").args(["--detach", device]).status();
-        }
-    }
-}
-
-fn write(path: &str, bytes: u64) {
-    let file = fs::File::create(path).expect("created");
-    // Not the same everywhere: a file system may store what is alike only once.
-    let mut draws = Draws::new(7);
-    for piece in 0..bytes / 65_536 {
-        let bytes: Vec<u8> = (0..8192).flat_map(|_| draws.bits().to_le_bytes()).collect();
-        file.write_all_at(&bytes, piece * 65_536).expect("written");
-    }
-    file.sync_all().expect("synced");
-}
-
-fn forget(path: &str) {
-    let file = fs::File::open(path).expect("opened");
-    pantler_kernel::pages::drop_blocks(file.as_fd(), 0, file_bytes() / block_bytes()).expect("dropped");
 }
 
 fn scans(file: &str) -> String {
@@ -186,7 +109,7 @@ fn cycle(file: &str, below: &str, alone: u64) -> u64 {
 fn ext4() {
     in_turn(|| {
         let Some(disk) = Disk::new("mkfs.ext4 -q", 160 * MIB) else { return };
-        let file = disk.file("data");
+        let file = disk.file("data", file_bytes());
         cycles(&file, &file);
         as_modelled(&file);
     });
@@ -232,7 +155,7 @@ fn as_modelled(file: &str) {
 fn xfs() {
     in_turn(|| {
         let Some(disk) = Disk::new("mkfs.xfs -q", 320 * MIB) else { return };
-        let file = disk.file("data");
+        let file = disk.file("data", file_bytes());
         cycles(&file, &file);
         closed_at_once(&disk);
     });
@@ -242,12 +165,12 @@ fn xfs() {
 fn btrfs() {
     in_turn(|| {
         let Some(disk) = Disk::new("mkfs.btrfs -q", 192 * MIB) else { return };
-        let file = disk.file("data");
+        let file = disk.file("data", file_bytes());
         cycles(&file, &file);
         // A subvolume has a device number that no event names.
         let volume = disk.path("volume");
         outside(&format!("btrfs -q subvolume create {volume}"));
-        let file = disk.file("volume/data");
+        let file = disk.file("volume/data", file_bytes());
         cycles(&file, &file);
         closed_at_once(&disk);
     });
@@ -279,7 +202,7 @@ fn overlay(disk: &Disk, options: &str) -> Disk {
     let at = disk.at.display();
     let layers = format!("lowerdir={at}/lower,upperdir={at}/upper,workdir={at}/work{options}");
     outside(&format!("mount -t overlay -o {layers} none {at}/merged"));
-    Disk { at: disk.at.join("merged"), device: None, _folder: None }
+    Disk { at: disk.at.join("merged"), device: None, folder: None }
 }
 
 #[test]
@@ -287,8 +210,8 @@ fn overlayfs_over_ext4() {
     in_turn(|| {
         let Some(disk) = Disk::new("mkfs.ext4 -q", 160 * MIB) else { return };
         fs::create_dir(disk.at.join("lower")).unwrap();
-        let lower = disk.file("lower/below");
-        disk.file("lower/copied");
+        let lower = disk.file("lower/below", file_bytes());
+        disk.file("lower/copied", file_bytes());
         let merged = overlay(&disk, "");
         cycles(&merged.path("below"), &lower);
         // Copied up: another inode than the one the overlay goes on telling of.
@@ -309,8 +232,8 @@ fn overlayfs_over_xfs_with_numbers_that_tell_the_layer() {
     in_turn(|| {
         let Some(disk) = Disk::new("mkfs.xfs -q", 320 * MIB) else { return };
         fs::create_dir(disk.at.join("lower")).unwrap();
-        let lower = disk.file("lower/below");
-        disk.file("lower/copied");
+        let lower = disk.file("lower/below", file_bytes());
+        disk.file("lower/copied", file_bytes());
         let merged = overlay(&disk, ",xino=on");
         cycles(&merged.path("below"), &lower);
         fs::OpenOptions::new()
@@ -371,7 +294,7 @@ fn tmpfs_is_left_alone() {
         let at = PathBuf::from(folder.path("at"));
         fs::create_dir(&at).unwrap();
         outside(&format!("mount -t tmpfs -o size={} none {}", 4 * file_bytes(), at.display()));
-        let disk = Disk { at, device: None, _folder: Some(folder) };
+        let disk = Disk { at, device: None, folder: Some(folder) };
         let file = disk.path("data");
         write(&file, file_bytes());
         let steer = start_with(4 * MIB, |options| options.profile = Some(common::policy("mru")));

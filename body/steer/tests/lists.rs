@@ -175,7 +175,7 @@ fn lists_that_are_wrong_cost_next_to_nothing() {
         assert!(listed(&steer) <= 1, "{:?}", steer.counters());
 
         // Backwards: given up once it is known to be wrong.
-        files.iter().for_each(|path| scratch.forget(path));
+        files.iter().for_each(|path| common::forget(path));
         steer.resynchronise();
         let mut backwards = files.clone();
         backwards.reverse();

@@ -187,7 +187,7 @@ fn readahead_goes_back_to_the_kernel_with_the_end_of_a_run() {
         steer.wait_until_calm();
         assert!(steer.counters().taken_over > 0, "{:?}", steer.counters());
         steer.body().end_run(run);
-        scratch.forget(&file);
+        common::forget(&file);
         program.run(&format!("for turn in range(16): os.read(file, {})", block_bytes()));
         let cached = cached_blocks(&file);
         assert!(cached > 16 + blocks(16 << 10), "{cached} blocks: the kernel reads none ahead");
@@ -270,7 +270,7 @@ fn a_run_joins_and_leaves_at_once() {
             let start = Instant::now();
             let run = program.join(&steer, &format!("job{turn}"), None);
             let joined = start.elapsed();
-            scratch.forget(&file);
+            common::forget(&file);
             program.read(&file);
             let counters = counted(&steer, &format!("job{turn}")).expect("an owner");
             assert!(counters.references >= blocks(MIB), "seen from the first read on: {counters:?}");
@@ -342,7 +342,7 @@ fn while_no_run_goes_on_nothing_is_watched() {
             steer.catch_up();
             let before = steer.counters().events;
             stranger.read(&kept);
-            scratch.forget(&lost);
+            common::forget(&lost);
             steer.wait_until_calm();
             assert_eq!(steer.counters().events, before);
         }

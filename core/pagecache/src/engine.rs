@@ -179,11 +179,7 @@ impl Engine {
         let actor = Actor { thread, owner, file };
         match event.kind {
             Kind::Read => self.read(actor, event.first, event.last),
-            Kind::Fault | Kind::Mapped => {
-                self.referenced(actor, event.first, event.last);
-                let blocks = u64::from(self.beliefs.file(file).blocks);
-                self.ahead.consider(&self.beliefs, actor, blocks);
-            }
+            Kind::Fault | Kind::Mapped => self.mapped(actor, event.first, event.last),
             Kind::Added => self.added(actor, event),
             Kind::Gone => self.gone(file, event),
         }
@@ -204,6 +200,14 @@ impl Engine {
             Reader::Body => self.ahead.want_next(&self.beliefs, actor.file, wanted),
             Reader::Kernel => self.ahead.consider(&self.beliefs, actor, sequential),
         }
+    }
+
+    /// A thread used a mapped page, and the kernel mapped what is in memory around it.
+    fn mapped(&mut self, actor: Actor, first: u64, last: u64) {
+        self.referenced(actor, first, last);
+        let blocks = u64::from(self.beliefs.file(actor.file).blocks);
+        self.ahead.consider(&self.beliefs, actor, blocks);
+        self.ahead.mapped(&self.beliefs, actor, first, last);
     }
 
     /// The kernel looked at blocks of a read from `first` on. It looks at a long read in batches,
@@ -349,6 +353,7 @@ impl Engine {
     /// A round of work begins. Poll and answer until there is nothing left to do.
     pub fn begin_round(&mut self, now_ns: u64) {
         self.beliefs.begin_round(now_ns);
+        self.audit.take_in_crowd(&mut self.beliefs);
         self.drops.make_room_for_the_unseen(&mut self.beliefs);
         self.is_busy = false;
         self.step = Step::Find;

@@ -70,7 +70,7 @@ struct Chunk {
     folios: Vec<Folio>,
     /// When the first of `leaving` came.
     since_ns: u64,
-    /// When the last of `ahead` came.
+    /// When the first of `ahead` came.
     ahead_ns: u64,
 }
 
@@ -185,8 +185,10 @@ impl Ledger {
         let chunk = self.chunks.entry(key(file, index)).or_default();
         let at = index % CHUNK_BLOCKS;
         if !chunk.has(at) {
+            if chunk.ahead.is_empty() {
+                chunk.ahead_ns = now_ns;
+            }
             chunk.ahead.set(at);
-            chunk.ahead_ns = now_ns;
             self.ahead_blocks += 1;
         }
     }
@@ -308,8 +310,8 @@ impl Ledger {
         self.leaving_blocks -= taken;
     }
 
-    /// Hands out what the kernel brought in before `until_ns` and no thread referenced. It is ours
-    /// from here on.
+    /// Hands out what no thread referenced, of chunks where the kernel brought that in since before
+    /// `until_ns`. It is ours from here on.
     pub fn take_unreferenced(&mut self, until_ns: u64, found: &mut Vec<Span>) {
         if self.ahead_blocks == 0 {
             return;

@@ -61,6 +61,11 @@ impl Window {
         last == self.last_read.1 && first >= self.last_read.0 + BATCH && self.sequential > 0
     }
 
+    /// Whether these blocks are among those of the read that was taken last.
+    pub fn was_read(&self, first: u64, last: u64) -> bool {
+        self.sequential > 0 && self.last_read.0 <= first && last <= self.last_read.1
+    }
+
     /// Takes a read of these blocks (inclusive) and answers what to ask for now; empty for nothing.
     pub fn read(&mut self, first: u64, last: u64, bounds: Bounds) -> Range<u64> {
         let blocks = last - first + 1;

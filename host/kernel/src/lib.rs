@@ -2,6 +2,7 @@
 //! crate that performs I/O.
 //!
 //! * [`pages`]: the page cache of an open file: `cachestat`, `fadvise`, `readahead`, writing back.
+//! * [`mapped`]: where processes have files mapped, and how those pages leave.
 //! * [`held`]: what a mount of Pantler holds of a file.
 //! * [`reclaim`]: by which order the kernel says that it evicts.
 //! * [`group`]: the control group of one run, version 1 or 2; [`memory`]: limits of the groups that
@@ -27,6 +28,7 @@ pub mod group;
 pub mod heap;
 pub mod held;
 pub mod limits;
+pub mod mapped;
 pub mod memory;
 pub mod mount_table;
 pub mod names;

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
 
 use pantler_kernel::mount_table::{MountedAt, kernel_dev, mounts};
-use pantler_kernel::opened::{self, OpenedFile, mount_of, opened_by};
+use pantler_kernel::opened::{OpenedFile, mount_of, opened_by};
 
 use super::FileKey;
 use super::layers;
@@ -90,12 +90,10 @@ impl Devices {
         found
     }
 
-    /// The address range at which a process has the file mapped, as `/proc` writes it.
-    pub fn mapping_of(&mut self, tid: u32, key: FileKey) -> Option<String> {
-        let is_overlay = |dev| self.mounts.iter().any(|mount| mount.dev == dev && mount.is_overlay());
-        opened::mapping_of(tid, |dev, ino| {
-            ino == key.ino && dev == key.dev || layers::same_number(ino, key.ino) && is_overlay(dev)
-        })
+    /// Whether `/proc` means this file by a device and an inode in a list of mappings.
+    pub fn is_mapped_as(&self, key: FileKey, dev: u32, ino: u64) -> bool {
+        let is_overlay = || self.mounts.iter().any(|mount| mount.dev == dev && mount.is_overlay());
+        ino == key.ino && dev == key.dev || layers::same_number(ino, key.ino) && is_overlay()
     }
 
     /// The file that events name when the file that is open here is used: itself, or the one below

@@ -1,6 +1,8 @@
 //! What the tests on the real kernel share.
 #![allow(dead_code, reason = "each test program uses its share")]
 
+pub mod disk;
+
 use std::fs;
 use std::io::{BufRead, Write};
 use std::os::fd::AsFd;
@@ -11,6 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use pantler_control::Profile;
 use pantler_kernel::pages::{self, block_bytes};
 use pantler_steer::{HitWatch, Steer, SteerOptions, doctor};
+use rustix::mm::{MapFlags, ProtFlags};
 
 /// One test at a time: a run moves this whole process into its groups, and sees what others do to
 /// its files.
@@ -176,17 +179,16 @@ impl Scratch {
             file.write_all(&piece).expect("written");
         }
         file.sync_all().expect("synced");
-        self.forget(&path);
+        forget(&path);
         assert_eq!(cached_blocks(&path), 0);
         path
     }
+}
 
-    /// Drops a file from memory.
-    pub fn forget(&self, path: &str) {
-        let file = fs::File::open(path).expect("opened");
-        let blocks = file.metadata().expect("a size").len().div_ceil(block_bytes());
-        pages::drop_blocks(file.as_fd(), 0, blocks).expect("dropped");
-    }
+/// Drops a file from memory.
+pub fn forget(path: &str) {
+    let (file, blocks) = whole(path);
+    pages::drop_blocks(file.as_fd(), 0, blocks).expect("dropped");
 }
 
 /// A file mapped and touched.
@@ -196,16 +198,55 @@ pub struct Map {
 }
 
 impl Map {
+    /// All of it is touched, too.
     pub fn of(path: &str) -> Map {
-        let file = fs::File::open(path).expect("opened");
+        Map::with(path, MapFlags::SHARED | MapFlags::POPULATE, ProtFlags::READ)
+    }
+
+    pub fn untouched(path: &str) -> Map {
+        Map::with(path, MapFlags::SHARED, ProtFlags::READ)
+    }
+
+    /// What is written is the file's if it is shared, and the process's own else.
+    pub fn to_write(path: &str, is_shared: bool) -> Map {
+        let flags = if is_shared { MapFlags::SHARED } else { MapFlags::PRIVATE };
+        Map::with(path, flags, ProtFlags::READ | ProtFlags::WRITE)
+    }
+
+    fn with(path: &str, flags: MapFlags, rights: ProtFlags) -> Map {
+        let writes = rights.contains(ProtFlags::WRITE);
+        let file = fs::OpenOptions::new().read(true).write(writes).open(path).expect("opened");
         let length = file.metadata().expect("a size").len() as usize;
         // SAFETY: a new mapping at a place that the kernel chooses; the file outlives it on disk.
-        let start = unsafe {
-            let (prot, flags) =
-                (rustix::mm::ProtFlags::READ, rustix::mm::MapFlags::SHARED | rustix::mm::MapFlags::POPULATE);
-            rustix::mm::mmap(std::ptr::null_mut(), length, prot, flags, file.as_fd(), 0).expect("mapped")
-        };
-        Map { start, length }
+        let start = unsafe { rustix::mm::mmap(std::ptr::null_mut(), length, rights, flags, file.as_fd(), 0) };
+        Map { start: start.expect("mapped"), length }
+    }
+
+    /// How many pages it has.
+    pub fn pages(&self) -> u64 {
+        self.length as u64 / block_bytes()
+    }
+
+    /// Uses a page.
+    pub fn touch(&self, page: u64) {
+        std::hint::black_box(self.read(page));
+    }
+
+    /// The first byte of a page.
+    pub fn read(&self, page: u64) -> u8 {
+        // SAFETY: the mapping is as long as the file, and can be read.
+        unsafe { self.place(page).read_volatile() }
+    }
+
+    /// Writes the first byte of a page, of a map that was made for that.
+    pub fn write(&mut self, page: u64, byte: u8) {
+        // SAFETY: as above, and can be written.
+        unsafe { self.place(page).write_volatile(byte) }
+    }
+
+    fn place(&self, page: u64) -> *mut u8 {
+        assert!(page < self.pages());
+        self.start.cast::<u8>().wrapping_add((page * block_bytes()) as usize)
     }
 }
 

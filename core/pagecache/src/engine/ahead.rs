@@ -17,6 +17,9 @@ use crate::window::Bounds;
 const FIND_BYTES: u32 = 32 << 10;
 /// Files below this size are left to the kernel's readahead: it cannot overshoot much.
 const TAKE_OVER_BYTES: u32 = 512 << 10;
+/// Bytes around a page that are mapped with it: three times that in a row is a sequence. What is
+/// mapped at random ends at the page that is missing, often enough.
+const MAPPED_AROUND_BYTES: u32 = 64 << 10;
 /// Files that are looked for in one round.
 const SEARCHES_MAX: usize = 64;
 /// Requests queued in one round; more wait for the readers to ask again.
@@ -32,6 +35,7 @@ const NEAR_BYTES: u32 = 4 << 20;
 pub(super) struct Ahead {
     streams: Streams,
     bounds: Bounds,
+    bounds_mapped: Bounds,
     /// The constants above, in blocks.
     find_blocks: u64,
     take_over_blocks: u64,
@@ -49,9 +53,16 @@ pub(super) struct Ahead {
 
 impl Ahead {
     pub(super) fn new(options: &Options) -> Self {
+        let bounds = options.window_bounds();
+        let mapped_around = u64::from(options.blocks(MAPPED_AROUND_BYTES));
         Self {
             streams: Streams::default(),
-            bounds: options.window_bounds(),
+            bounds,
+            bounds_mapped: Bounds {
+                start: bounds.start.max(2 * mapped_around + 1),
+                min: bounds.min.max(bounds.max / 2),
+                ..bounds
+            },
             find_blocks: options.blocks(FIND_BYTES).into(),
             take_over_blocks: options.blocks(TAKE_OVER_BYTES).into(),
             near_blocks: options.blocks(NEAR_BYTES).into(),
@@ -97,9 +108,31 @@ impl Ahead {
             }
             return;
         }
-        // A file that fits beside what is cached needs no bound on its readahead.
-        if known.size_blocks >= self.take_over_blocks && beliefs.overflows(actor.file) {
+        if self.is_worth_it(beliefs, actor.file) {
             self.search(actor);
+        }
+    }
+
+    /// Whether to read a file ahead in the kernel's place. One that fits beside what is cached needs
+    /// no bound on its readahead.
+    fn is_worth_it(&self, beliefs: &Beliefs, file: u32) -> bool {
+        let known = beliefs.file(file);
+        known.is_found() && known.size_blocks >= self.take_over_blocks && beliefs.overflows(file)
+    }
+
+    /// Reads ahead of a mapping. The kernel reads as much before a page that is missing as behind it
+    /// and cannot be told to leave that for the mapping of another process, so that it shall find
+    /// the page there.
+    pub(super) fn mapped(&mut self, beliefs: &Beliefs, actor: Actor, first: u64, last: u64) {
+        let bounds = self.bounds_mapped;
+        let window = &mut self.stream(actor).window;
+        // What is mapped around a page is told of first, and of the page where it was missing, then.
+        if window.was_read(first, last) {
+            return;
+        }
+        let wanted = window.read(first, last, bounds);
+        if self.is_worth_it(beliefs, actor.file) {
+            self.want_next(beliefs, actor.file, wanted);
         }
     }
 
@@ -117,11 +150,9 @@ impl Ahead {
 
     /// Has the readahead of a large file that does not fit taken over.
     pub(super) fn take_over(&mut self, beliefs: &Beliefs, actor: Actor, tasks: &mut Vec<Decision>) {
-        let known = beliefs.file(actor.file);
-        let is_large = known.is_found() && known.size_blocks >= self.take_over_blocks;
+        let is_worth_it = self.is_worth_it(beliefs, actor.file);
         let stream = self.stream(actor);
-        let is_kernels = stream.reader == Reader::Kernel && stream.attempts > 0;
-        if is_kernels && is_large && beliefs.overflows(actor.file) {
+        if is_worth_it && stream.reader == Reader::Kernel && stream.attempts > 0 {
             stream.attempts -= 1;
             tasks.push(Decision::TakeOver { file: actor.file, thread: actor.thread });
         }

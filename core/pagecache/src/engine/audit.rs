@@ -9,6 +9,10 @@ use crate::ledger::Span;
 
 /// Time after which pages that came without being read count as written or asked for.
 const UNREFERENCED_NS: u64 = 1_000_000_000;
+/// The same, while such pages take more than a part of the capacity.
+const UNREFERENCED_CROWD_NS: u64 = 50_000_000;
+/// That part.
+const CROWD_SHARE: u32 = 8;
 /// Chunks of 2 MiB that are checked at each tick: about 5 us each.
 const AUDIT_CHUNKS: usize = 16;
 
@@ -29,6 +33,14 @@ impl Audit {
         let next = self.looked_at + AUDIT_CHUNKS;
         self.looked_at = if next < ledger.chunks() { next } else { 0 };
         tasks.extend(spans.into_iter().rev().map(|span| Decision::Ask { span, rule: Rule::Audit }));
+    }
+
+    /// Takes in what the kernel read around what was read, where that is much: the steward can evict
+    /// only what it has.
+    pub(super) fn take_in_crowd(&self, beliefs: &mut Beliefs) {
+        if beliefs.ledger().ahead_blocks() > beliefs.capacity() / CROWD_SHARE {
+            beliefs.take_unreferenced(beliefs.now_ns().saturating_sub(UNREFERENCED_CROWD_NS));
+        }
     }
 
     /// Asks about every block that is believed to be cached.
