@@ -9,10 +9,11 @@ use crate::shell;
 use crate::suites::Suite;
 
 /// Suites of the bodies, Dust and the command that meet the kernel, and no other machine.
-pub const SUITES: [&str; 18] = [
+pub const SUITES: [&str; 19] = [
     "body/steer/end_to_end",
     "body/steer/file_systems",
     "body/steer/lists",
+    "body/steer/mapped",
     "body/steer/revocation",
     "body/steer/runs",
     "body/mount/adversary",

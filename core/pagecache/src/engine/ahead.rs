@@ -113,20 +113,19 @@ impl Ahead {
         }
     }
 
-    /// Whether to read a file ahead in the kernel's place. One that fits beside what is cached needs
-    /// no bound on its readahead.
+    /// Whether to read a file ahead in the kernel's place. One that fits beside what is cached
+    /// needs no bound on its readahead.
     fn is_worth_it(&self, beliefs: &Beliefs, file: u32) -> bool {
         let known = beliefs.file(file);
         known.is_found() && known.size_blocks >= self.take_over_blocks && beliefs.overflows(file)
     }
 
-    /// Reads ahead of a mapping. The kernel reads as much before a page that is missing as behind it
-    /// and cannot be told to leave that for the mapping of another process, so that it shall find
-    /// the page there.
+    /// Reads ahead of a mapping. Of a page that is missing the kernel reads as much before it as
+    /// behind, and no call changes that for the mapping of another process: it shall miss none.
     pub(super) fn mapped(&mut self, beliefs: &Beliefs, actor: Actor, first: u64, last: u64) {
         let bounds = self.bounds_mapped;
         let window = &mut self.stream(actor).window;
-        // What is mapped around a page is told of first, and of the page where it was missing, then.
+        // The kernel tells of what is mapped around a page, and then of the page if it is missing.
         if window.was_read(first, last) {
             return;
         }

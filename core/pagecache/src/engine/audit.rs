@@ -35,8 +35,8 @@ impl Audit {
         tasks.extend(spans.into_iter().rev().map(|span| Decision::Ask { span, rule: Rule::Audit }));
     }
 
-    /// Takes in what the kernel read around what was read, where that is much: the steward can evict
-    /// only what it has.
+    /// Takes in what the kernel read around what was read, where that is much: the steward can
+    /// evict only what it has.
     pub(super) fn take_in_crowd(&self, beliefs: &mut Beliefs) {
         if beliefs.ledger().ahead_blocks() > beliefs.capacity() / CROWD_SHARE {
             beliefs.take_unreferenced(beliefs.now_ns().saturating_sub(UNREFERENCED_CROWD_NS));
