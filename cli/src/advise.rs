@@ -10,6 +10,7 @@ use pantler_sim::{Loaded, Watch, load};
 use pantler_steer::SteerOptions;
 use pantler_trace::{Options, Unit};
 use serde::Serialize;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,6 +20,8 @@ use crate::failure::Usage;
 use crate::identity::Identity;
 use crate::named::named;
 use crate::output;
+use crate::program;
+use crate::recording::Recording;
 use crate::sim::{self, PAGE_BYTES, Progress, Reading};
 use crate::steering::{ReportFile, control_error};
 use crate::values;
@@ -29,13 +32,14 @@ const WORTH: f64 = 0.02;
 /// Say which policy a program's references ask for
 ///
 /// FILE is what `pantler run --record FILE` or `pantler attach --record FILE` wrote, or any trace
-/// of pages. Each policy is simulated over a model of the kernel's page cache, as a steered run
+/// of pages. A PROGRAM is run once with that memory, and what it reads is recorded: data that was
+/// in memory before is recorded badly. Its output goes to standard error. Each policy is simulated over a model of the kernel's page cache, as a steered run
 /// would be, with the memory that it shall have.
 #[derive(Debug, Args)]
 pub struct Advise {
     /// References of a program
-    #[arg(value_name = "FILE")]
-    trace: String,
+    #[arg(value_name = "FILE", required_unless_present = "program")]
+    trace: Option<String>,
     /// Memory for file blocks, such as 64M, or 10% of the memory that there is
     #[arg(long, value_name = "SIZE|%", value_parser = values::memory, allow_negative_numbers = true)]
     memory: Size,
@@ -54,6 +58,9 @@ pub struct Advise {
     /// One JSON object
     #[arg(long)]
     json: bool,
+    /// A program to record, and its arguments
+    #[arg(last = true, value_name = "PROGRAM", conflicts_with = "trace")]
+    program: Vec<OsString>,
 }
 
 /// What policies would read, the least first.
@@ -81,7 +88,15 @@ pub fn advise(words: &Advise) -> Result<()> {
     let identity = Identity::invoking()?;
     let kernel = words.kernel.unwrap_or_else(|| claimed().spec());
     SteerOptions::new("advise", words.memory.bytes()).check().map_err(control_error)?;
-    let loaded = pages_of(words)?;
+    let recording = match words.trace {
+        Some(_) => None,
+        None => Some(Recording::make(&words.program, words.memory, &identity)?),
+    };
+    let trace = match (&words.trace, &recording) {
+        (None, Some(recording)) => recording.path(),
+        (trace, _) => trace.as_deref().unwrap_or_default(),
+    };
+    let loaded = pages_of(trace, words)?;
     let budget = u32::try_from(words.memory.bytes() / u64::from(PAGE_BYTES)).unwrap_or(u32::MAX);
     let settings = |policy: PolicyName| SteerSettings {
         policy: policy.spec(),
@@ -102,11 +117,11 @@ pub fn advise(words: &Advise) -> Result<()> {
 }
 
 /// The trace as references to pages. Records have bytes; keys of other traces are pages.
-fn pages_of(words: &Advise) -> Result<Loaded> {
+fn pages_of(trace: &str, words: &Advise) -> Result<Loaded> {
     let options = words.reading.options();
     let unit = options.unit.or(Some(Unit::Block(PAGE_BYTES)));
-    let (loaded, note) = load(&words.trace, &Options { unit, ..options.clone() })
-        .or_else(|_| load(&words.trace, &options))
+    let (loaded, note) = load(trace, &Options { unit, ..options.clone() })
+        .or_else(|_| load(trace, &options))
         .map_err(sim::trace_error)?;
     if let Some(note) = note {
         tell!("{note}");
@@ -161,7 +176,7 @@ impl Advice {
         let is_worth = |best: &&Row| best.read_bytes as f64 <= without as f64 * (1.0 - WORTH);
         let best = policies.first().filter(is_worth);
         Advice {
-            trace: words.trace.clone(),
+            trace: words.trace.clone().unwrap_or_else(|| program::name(&words.program[0])),
             memory_bytes: words.memory.bytes(),
             kernel: kernel.to_string(),
             references: first.map_or(0, |record| record.references),

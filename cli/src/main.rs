@@ -31,6 +31,7 @@ mod passwords;
 mod prefetch;
 mod profiles;
 mod program;
+mod recording;
 mod run;
 mod sim;
 mod stage;

@@ -35,6 +35,15 @@ pub fn of_run(stat: &BodyStat, memory: Size) -> String {
             "; {share} % of the blocks read left without a decision: other programs, little memory, or deleted files"
         );
     }
+    let peak = count("resident_peak");
+    if is_notable(count("drops_refused"), count("drops"))
+        && is_notable(peak.saturating_sub(memory.bytes() / block_bytes), memory.bytes() / block_bytes)
+    {
+        line += &format!(
+            "; up to {} were cached at once: what several processes have mapped, code, and what is not written yet stays",
+            size(peak)
+        );
+    }
     if count("events_lost") > 0 {
         line += "; events were lost, so the figures are too low";
     }
@@ -109,6 +118,9 @@ mod tests {
         let told = of_run(&stat(25_610, 26 << 20, &counters), memory);
         assert!(told.contains("about 100 MiB") && told.contains("; 10 % of the blocks read left"), "{told}");
         assert!(told.ends_with("; events were lost, so the figures are too low"), "{told}");
+        counters.extend([("drops_refused", 9), ("resident_peak", 6400)]);
+        let told = of_run(&stat(25_610, 26 << 20, &counters), memory);
+        assert!(told.contains("; up to 25 MiB were cached at once: what several processes"), "{told}");
         let mut lost = stat(25_610, 26 << 20, &counters);
         lost.owners = vec![OwnerStat { revoked: true, ..OwnerStat::default() }];
         assert!(of_run(&lost, memory).ends_with("control was lost, hints have had no effect since"));

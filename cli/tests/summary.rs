@@ -121,6 +121,18 @@ fn what_is_advised_reads_what_was_promised() {
 
         let (text, _) = must(at, "$PANTLER advise t.csv --memory 16M");
         assert!(text.contains("take: pantler run --memory 16M --policy "), "{text}");
+        // In one command: the program's own output is not among the advice.
+        must(at, cold);
+        let (advice, said) =
+            must(at, "$PANTLER advise --memory 16M --json -- sh -c 'echo reading; sh reads.sh; exit 3'");
+        assert!(said.contains("reading\n") && said.contains("sh ended with status 3"), "{said}");
+        let advice: Value = serde_json::from_str(&advice).unwrap();
+        let again = advice["policies"][0]["read_bytes"].as_u64().unwrap_or_else(|| panic!("{advice}"));
+        assert!(again.abs_diff(promised) <= promised / 20 + (1 << 20), "{again} instead of {promised}");
+        let (status, _, err) = shell(at, "$PANTLER advise --memory 16M -- no-such-program");
+        assert!(status == Some(2) && err.contains("no-such-program"), "{status:?}: {err}");
+        let (status, _, err) = shell(at, "$PANTLER advise t.csv --memory 16M -- true");
+        assert!(status == Some(2) && err.contains("cannot be used with"), "{status:?}: {err}");
         // With memory for all of it no policy reads less than another.
         let (text, _) = must(at, "$PANTLER advise t.csv --memory 64M");
         assert!(text.contains("leave it to the kernel"), "{text}");
