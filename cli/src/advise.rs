@@ -33,8 +33,9 @@ const WORTH: f64 = 0.02;
 ///
 /// FILE is what `pantler run --record FILE` or `pantler attach --record FILE` wrote, or any trace
 /// of pages. A PROGRAM is run once with that memory, and what it reads is recorded: data that was
-/// in memory before is recorded badly. Its output goes to standard error. Each policy is simulated over a model of the kernel's page cache, as a steered run
-/// would be, with the memory that it shall have.
+/// in memory before is recorded badly. Its output goes to standard error. Each policy is
+/// simulated over a model of the kernel's page cache, as a steered run would be, with the memory
+/// that it shall have.
 #[derive(Debug, Args)]
 pub struct Advise {
     /// References of a program

@@ -40,7 +40,7 @@ pub fn of_run(stat: &BodyStat, memory: Size) -> String {
         && is_notable(peak.saturating_sub(memory.bytes() / block_bytes), memory.bytes() / block_bytes)
     {
         line += &format!(
-            "; up to {} were cached at once: what several processes have mapped, code, and what is not written yet stays",
+            "; up to {} were cached at once: mapped pages and what is not written yet may stay",
             size(peak)
         );
     }
@@ -120,7 +120,7 @@ mod tests {
         assert!(told.ends_with("; events were lost, so the figures are too low"), "{told}");
         counters.extend([("drops_refused", 9), ("resident_peak", 6400)]);
         let told = of_run(&stat(25_610, 26 << 20, &counters), memory);
-        assert!(told.contains("; up to 25 MiB were cached at once: what several processes"), "{told}");
+        assert!(told.contains("; up to 25 MiB were cached at once: mapped pages"), "{told}");
         let mut lost = stat(25_610, 26 << 20, &counters);
         lost.owners = vec![OwnerStat { revoked: true, ..OwnerStat::default() }];
         assert!(of_run(&lost, memory).ends_with("control was lost, hints have had no effect since"));

@@ -27,7 +27,7 @@ mod mappers;
 
 pub use devices::Descriptor;
 use devices::Devices;
-use mappers::Mappers;
+use mappers::{Mappers, Threads};
 
 /// Descriptors held at once.
 pub const DESCRIPTORS_MAX: usize = 256;
@@ -57,6 +57,7 @@ pub struct Files {
     resized: Vec<(u32, u64)>,
     held: usize,
     devices: Devices,
+    threads: Threads,
 }
 
 impl Files {
@@ -238,22 +239,31 @@ impl Files {
 
     /// Pages of the file were mapped for a thread.
     pub fn note_mapped(&mut self, slot: u32, thread: u32) {
-        self.slots[slot as usize].mappers.note(thread);
+        self.slots[slot as usize].mappers.note(thread, &mut self.threads);
     }
 
-    /// The processes that have the file mapped as data.
+    /// A thread began or ended.
+    pub fn forget_thread(&mut self, thread: u32) {
+        self.threads.forget(thread);
+    }
+
+    /// Nobody steers these processes any more: what they have mapped stays.
+    pub fn forget_mappers(&mut self, processes: impl Fn(u32) -> bool) {
+        self.slots.iter_mut().for_each(|file| file.mappers.forget(&processes));
+    }
+
+    /// The processes that have the file mapped as data. On an overlay `/proc` names it by numbers
+    /// that another file may have, too: there none is found.
     pub fn mappers(&mut self, slot: u32) -> Vec<Mapper> {
         let file = &mut self.slots[slot as usize];
-        let (key, devices) = (file.key, &self.devices);
-        let look = |process| Mapper::look(process, |dev, ino| devices.is_mapped_as(key, dev, ino));
-        let mut found = Vec::new();
-        for process in file.mappers.processes() {
-            match look(process) {
-                Ok(Some(mapper)) => found.push(mapper),
-                _ => file.mappers.forget(process),
-            }
-        }
-        found
+        let key = file.key;
+        let look = |&process: &u32| {
+            let mapper = Mapper::look(process, |dev, ino| (dev, ino) == (key.dev, key.ino));
+            (process, mapper.ok().flatten())
+        };
+        let looked: Vec<_> = file.mappers.processes().iter().map(look).collect();
+        file.mappers.forget(|process| looked.iter().any(|(gone, it)| *gone == process && it.is_none()));
+        looked.into_iter().filter_map(|(_, mapper)| mapper).collect()
     }
 
     /// Closes descriptors that were idle for a while, and those of deleted files at once.

@@ -18,22 +18,23 @@ pub(crate) struct Hands {
     taken_over: TakenOver,
     /// The descriptors that the last search found: a take-over of the same file follows at once.
     found: Option<(u32, u32, Vec<Descriptor>)>,
-    mapped: Mapped,
+    last_look: LastLook,
 }
 
-/// Who has a file mapped, as of the round with this time: several runs of its blocks leave in one.
+/// The processes that have a file mapped, as of the round with this time: several runs of its
+/// blocks leave in one.
 #[derive(Debug, Default)]
-struct Mapped {
+struct LastLook {
     file: u32,
     at_ns: u64,
-    by: Vec<Mapper>,
+    mappers: Vec<Mapper>,
 }
 
 impl Hands {
     /// Carries out a decision. Searches and notices are the caller's: they concern owners.
     pub(crate) fn carry_out(&mut self, decision: Decision, now_ns: u64) -> Answer {
         match decision {
-            Decision::Drop { span, .. } => self.drop(span, now_ns),
+            Decision::Drop { span, rule } => self.drop(span, rule, now_ns),
             Decision::ReadAhead { span, .. } => self.with(span, now_ns, |file| {
                 pages::read_ahead(file, span.first, span.blocks).map(|()| Answer::Done)
             }),
@@ -52,8 +53,8 @@ impl Hands {
         }
     }
 
-    fn drop(&mut self, span: Span, now_ns: u64) -> Answer {
-        let is_mapped = self.page_out(span, now_ns);
+    fn drop(&mut self, span: Span, rule: Rule, now_ns: u64) -> Answer {
+        let is_mapped = rule == Rule::EvictedByWish && self.page_out(span, now_ns);
         let answer = self.with(span, now_ns, |file| {
             pages::drop_blocks(file, span.first, span.blocks)?;
             cached(file, span)
@@ -61,23 +62,23 @@ impl Hands {
         if answer == Answer::Cached(0) || !is_mapped {
             return answer;
         }
-        // Pages that were just mapped are in the order of eviction by now, for a drop that fails
-        // waits for that.
+        // Pages that were just mapped are in the order of eviction by now: a drop that fails waits
+        // for that.
         self.page_out(span, now_ns);
         self.with(span, now_ns, |file| cached(file, span))
     }
 
     /// Takes blocks from the processes that have them mapped. Says whether there are any.
     fn page_out(&mut self, span: Span, now_ns: u64) -> bool {
-        let mapped = &mut self.mapped;
-        if (mapped.file, mapped.at_ns) != (span.file, now_ns) {
-            *mapped = Mapped { file: span.file, at_ns: now_ns, by: self.files.mappers(span.file) };
+        let last = &mut self.last_look;
+        if (last.file, last.at_ns) != (span.file, now_ns) {
+            *last = LastLook { file: span.file, at_ns: now_ns, mappers: self.files.mappers(span.file) };
         }
-        for mapper in &mapped.by {
+        for mapper in &last.mappers {
             // What stayed is counted.
             let _ = mapper.page_out(span.first, span.blocks);
         }
-        !mapped.by.is_empty()
+        !last.mappers.is_empty()
     }
 
     fn with(
@@ -106,6 +107,11 @@ impl Hands {
         };
         let taken = descriptors.iter().filter(|&&found| self.taken_over.take(thread, found).is_ok());
         if taken.count() > 0 { Answer::Done } else { Answer::Failed }
+    }
+
+    /// Lets go of the processes that were looked at last.
+    pub(crate) fn end_look(&mut self) {
+        self.last_look = LastLook::default();
     }
 
     /// Gives readahead back to the kernel wherever one of these processes has the file open still.

@@ -86,10 +86,12 @@ impl Steering {
             trace::Told::Pages(event) => self.event(event),
             trace::Told::Started { by, thread, time_ns } => {
                 self.awaited.started(*by);
+                self.hands.files.forget_thread(*thread);
                 self.last = self.last.filter(|(last, _)| last != thread);
                 self.owners.started(*by, *thread, *time_ns);
             }
             trace::Told::Ended { thread, .. } => {
+                self.hands.files.forget_thread(*thread);
                 self.last = self.last.filter(|(last, _)| last != thread);
                 self.owners.ended(*thread);
             }
@@ -127,8 +129,10 @@ impl Steering {
             let Some(file) = self.engine.admit(&event) else { return };
             self.hands.files.begin(file, event.file);
         }
+        // Of a file that is in memory because of others nothing will be dropped.
         if let (Kind::Fault | Kind::Mapped, Origin::Run { thread, .. }) = (event.kind, event.origin)
             && let Some(file) = self.engine.files().find(event.file)
+            && self.engine.file(file).blocks != 0
         {
             self.hands.files.note_mapped(file, thread);
         }
@@ -189,7 +193,9 @@ impl Steering {
     /// A run is over.
     pub(crate) fn end_run(&mut self, run: RunId) {
         self.last = None;
-        self.hands.restore(|process| self.owners.run_of(process) == Some(run));
+        let is_its = |process| self.owners.run_of(process) == Some(run);
+        self.hands.restore(is_its);
+        self.hands.files.forget_mappers(is_its);
         self.owners.end(&mut self.engine, run);
     }
 
@@ -210,9 +216,10 @@ impl Steering {
 
     /// Slow work, a few times per second.
     pub fn tick(&mut self, now_ns: u64) {
-        self.engine.tick(now_ns);
+        self.engine.tick();
         self.obey(now_ns);
         self.hands.files.close_idle(now_ns);
+        self.hands.end_look();
         self.recorded();
     }
 

@@ -265,7 +265,7 @@ impl Beliefs {
     }
 
     /// The kernel brought a block in for the run.
-    pub(crate) fn added(&mut self, file: u32, index: u64, time_ns: u64) {
+    pub(crate) fn added(&mut self, file: u32, index: u64) {
         if self.note_arrival(file, index) {
             return;
         }
@@ -273,7 +273,7 @@ impl Beliefs {
         if self.ledger.belief(file, index) != Belief::Unknown {
             self.gone(file, index);
         }
-        self.ledger.bring(file, index, time_ns);
+        self.ledger.bring(file, index);
         self.files[file].blocks += 1;
     }
 
@@ -348,10 +348,10 @@ impl Beliefs {
         self.obey();
     }
 
-    /// Takes in what the kernel brought in and no thread referenced since `until_ns`.
-    pub(crate) fn take_unreferenced(&mut self, until_ns: u64) {
+    /// Takes in what the kernel brought in before the last call and no thread referenced.
+    pub(crate) fn take_unreferenced(&mut self) {
         let mut found = Vec::new();
-        self.ledger.take_unreferenced(until_ns, &mut found);
+        self.ledger.take_unreferenced(&mut found);
         for span in found {
             for index in span.indices() {
                 let block = self.block(span.file, index);

@@ -9,6 +9,9 @@ use crate::ledger::Span;
 pub enum Rule {
     /// The steward evicted these blocks, and their folios are complete (K4).
     Evicted,
+    /// The same, in an order that a policy or a hint asked for: processes that have these blocks
+    /// mapped lose them, too.
+    EvictedByWish,
     /// A drop left some of these blocks in memory: which?
     Stayed,
     /// A sequential stream will read these blocks soon.

@@ -270,10 +270,10 @@ impl Engine {
         self.has_new_files |= known.brought_in == 0;
         known.brought_in += pages;
         for index in event.first..=event.last {
-            self.beliefs.added(actor.file, index, event.time_ns);
+            self.beliefs.added(actor.file, index);
         }
         self.beliefs.note_folio(actor.file, event.first, pages);
-        self.ahead.brought(actor, event.first, event.last);
+        self.ahead.brought(actor, event);
         if self.hits != Hits::Watched {
             self.added_unwatched(actor, event);
         }
@@ -353,7 +353,7 @@ impl Engine {
     /// A round of work begins. Poll and answer until there is nothing left to do.
     pub fn begin_round(&mut self, now_ns: u64) {
         self.beliefs.begin_round(now_ns);
-        self.audit.take_in_crowd(&mut self.beliefs);
+        self.audit.take_unreferenced(&mut self.beliefs, self.ahead.around_ns());
         self.drops.make_room_for_the_unseen(&mut self.beliefs);
         self.is_busy = false;
         self.step = Step::Find;
@@ -382,7 +382,8 @@ impl Engine {
                     None => Step::Drop,
                 },
                 Step::Drop => {
-                    self.is_busy |= self.drops.drop_ripe(&mut self.beliefs, &mut self.tasks);
+                    let by_wish = self.has_wishes();
+                    self.is_busy |= self.drops.drop_ripe(&mut self.beliefs, &mut self.tasks, by_wish);
                     Step::Bursts
                 }
                 Step::Bursts => {
@@ -435,7 +436,7 @@ impl Engine {
                 self.beliefs.looked_ahead(span);
             }
             Decision::Ask { span, rule } => match rule {
-                Rule::Evicted | Rule::Stayed => {
+                Rule::Evicted | Rule::EvictedByWish | Rule::Stayed => {
                     self.drops.sort_out(&mut self.beliefs, &mut self.tasks, span, cached.unwrap_or(0));
                 }
                 Rule::Sequential | Rule::EndOfBurst => match cached {
@@ -487,9 +488,9 @@ impl Engine {
 
     /// Slow work, a few times per second: tries refused drops again, takes in what was written, and
     /// checks some beliefs. Poll and answer afterwards.
-    pub fn tick(&mut self, now_ns: u64) {
+    pub fn tick(&mut self) {
         self.drops.retry(&mut self.beliefs);
-        self.audit.tick(&mut self.beliefs, &mut self.tasks, now_ns);
+        self.audit.tick(&mut self.beliefs, &mut self.tasks);
         self.waiting_peak -= self.waiting_peak.div_ceil(8);
         self.beliefs.tick();
     }

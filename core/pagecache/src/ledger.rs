@@ -70,8 +70,8 @@ struct Chunk {
     folios: Vec<Folio>,
     /// When the first of `leaving` came.
     since_ns: u64,
-    /// When the first of `ahead` came.
-    ahead_ns: u64,
+    /// What was ahead at the last [`Ledger::take_unreferenced`], and may have left since.
+    waited: Bits,
 }
 
 impl Chunk {
@@ -181,14 +181,12 @@ impl Ledger {
     }
 
     /// The kernel brought a block in that was not referenced yet, or a program wrote it.
-    pub fn bring(&mut self, file: u32, index: u64, now_ns: u64) {
+    pub fn bring(&mut self, file: u32, index: u64) {
         let chunk = self.chunks.entry(key(file, index)).or_default();
         let at = index % CHUNK_BLOCKS;
         if !chunk.has(at) {
-            if chunk.ahead.is_empty() {
-                chunk.ahead_ns = now_ns;
-            }
             chunk.ahead.set(at);
+            chunk.waited.clear(at);
             self.ahead_blocks += 1;
         }
     }
@@ -310,17 +308,16 @@ impl Ledger {
         self.leaving_blocks -= taken;
     }
 
-    /// Hands out what no thread referenced, of chunks where the kernel brought that in since before
-    /// `until_ns`. It is ours from here on.
-    pub fn take_unreferenced(&mut self, until_ns: u64, found: &mut Vec<Span>) {
+    /// Hands out what the kernel brought in before the last call and no thread referenced. It is
+    /// ours from here on.
+    pub fn take_unreferenced(&mut self, found: &mut Vec<Span>) {
         if self.ahead_blocks == 0 {
             return;
         }
         for (&key, chunk) in &mut self.chunks {
-            if chunk.ahead.is_empty() || chunk.ahead_ns > until_ns {
-                continue;
-            }
-            let taken = core::mem::take(&mut chunk.ahead);
+            let taken = core::mem::take(&mut chunk.waited).among(&chunk.ahead);
+            chunk.ahead.take_out(&taken);
+            chunk.waited = chunk.ahead.clone();
             chunk.ours.add(&taken);
             self.ahead_blocks -= taken.count();
             self.ours_blocks += taken.count();
@@ -489,6 +486,28 @@ mod tests {
         [4, 6, 7].into_iter().for_each(|index| ledger.leave(0, index, 10));
         ledger.share(0, 5);
         assert_eq!(all_ripe(&mut ledger, 12, 12), (vec![], vec![(4, 1), (6, 2)], vec![]));
+    }
+
+    #[test]
+    fn what_nobody_references_from_one_look_to_the_next_is_ours() {
+        let mut ledger = Ledger::default();
+        let take = |ledger: &mut Ledger| {
+            let mut found = Vec::new();
+            ledger.take_unreferenced(&mut found);
+            ledger.validate();
+            found.iter().map(|span| (span.first, span.blocks)).collect::<Runs>()
+        };
+        (0..4).for_each(|index| ledger.bring(1, index));
+        assert_eq!(take(&mut ledger), []);
+        (4..8).for_each(|index| ledger.bring(1, index));
+        ledger.enter(1, 0);
+        ledger.gone(1, 2);
+        // It left, and came anew.
+        ledger.gone(1, 3);
+        ledger.bring(1, 3);
+        assert_eq!(take(&mut ledger), [(1, 1)]);
+        assert_eq!(take(&mut ledger), [(3, 5)]);
+        assert_eq!((ledger.ahead_blocks(), ledger.ours_blocks()), (0, 7));
     }
 
     #[test]

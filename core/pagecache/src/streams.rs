@@ -39,6 +39,8 @@ pub struct Stream {
     pub window: Window,
     /// What reads ahead.
     pub reader: Reader,
+    /// It used a mapping last, not a descriptor.
+    pub is_mapped: bool,
     /// What the kernel brought in for it last, in one piece.
     burst: Range<u64>,
     /// The same when we last looked whether the kernel goes on.
@@ -63,6 +65,7 @@ impl Stream {
             self.reader = Reader::Kernel;
         }
         self.looked = first;
+        self.is_mapped = false;
         self.is_new_read = true;
     }
 

@@ -136,6 +136,15 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_the_last_read_is_known() {
+        let mut window = Window::default();
+        assert!(!window.was_read(0, 0));
+        window.read(16, 31, BOUNDS);
+        assert!(window.was_read(16, 31) && window.was_read(20, 20));
+        assert!(!window.was_read(15, 20) && !window.was_read(31, 32));
+    }
+
+    #[test]
     fn random_reads_ask_for_nothing() {
         let mut window = Window::default();
         for index in [900, 3, 77, 500, 12, 600] {

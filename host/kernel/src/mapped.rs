@@ -81,9 +81,11 @@ pub struct Mapper {
 
 /// Marks of a page in `/proc/PID/pagemap`: it is in memory; it is a file's, or shared.
 const PRESENT: u64 = 1 << 63;
-const FILES: u64 = 1 << 61;
+const PAGE_OF_FILE: u64 = 1 << 61;
 /// Entries of `pagemap` that are read at once.
 const ENTRIES: u64 = 4096;
+/// Ranges that one call takes: `IOV_MAX`.
+const VECTORS_MAX: usize = 1024;
 
 impl Mapper {
     /// A process and where it has the right file mapped, as [`mappings_of`]; `None` if nowhere, or
@@ -93,7 +95,8 @@ impl Mapper {
     /// The process is gone, or we may not look at it.
     pub fn look(process: u32, is_right: impl Fn(u32, u64) -> bool) -> io::Result<Option<Mapper>> {
         let pid = Pid::from_raw(process as i32).ok_or(io::ErrorKind::NotFound)?;
-        // Opened first: what is read then belongs to this process, or is acted on in none.
+        // Opened first: a process that gets its number later is not acted on. What this one maps
+        // there from now on is acted on, and read again at worst.
         let descriptor = pidfd_open(pid, PidfdFlags::empty())?;
         let mappings = mappings_of(process, is_right);
         if mappings.is_empty() || mappings.iter().any(|mapping| mapping.is_code) {
@@ -112,10 +115,11 @@ impl Mapper {
         let bytes = first * block_bytes()..(first + blocks) * block_bytes();
         let mut done = Ok(());
         for mapping in &self.mappings {
-            for addresses in self.of_the_file(mapping, mapping.addresses(&bytes))? {
-                // Of several mappings one may be locked in memory.
-                done = done.and(self.give_up(addresses));
-            }
+            // Of several mappings one may be locked in memory.
+            let given_up = self.of_the_file(mapping, mapping.addresses(&bytes)).and_then(|ranges| {
+                ranges.chunks(VECTORS_MAX).try_for_each(|ranges| self.advise_pageout(ranges))
+            });
+            done = done.and(given_up);
         }
         done
     }
@@ -137,7 +141,7 @@ impl Mapper {
                 let marks = u64::from_ne_bytes(entry.try_into().expect("eight bytes"));
                 let page = at * block_bytes()..(at + 1) * block_bytes();
                 at += 1;
-                if marks & (PRESENT | FILES) != PRESENT | FILES {
+                if marks & (PRESENT | PAGE_OF_FILE) != PRESENT | PAGE_OF_FILE {
                     continue;
                 }
                 match found.last_mut() {
@@ -149,19 +153,22 @@ impl Mapper {
         Ok(found)
     }
 
-    fn give_up(&self, addresses: Range<u64>) -> io::Result<()> {
-        let length = (addresses.end - addresses.start) as usize;
-        let vector = libc::iovec { iov_base: addresses.start as *mut _, iov_len: length };
-        let (vectors, flags) = (1usize, 0u32);
-        // SAFETY: the kernel reads the one vector, which lives through the call. Its addresses are
+    fn advise_pageout(&self, ranges: &[Range<u64>]) -> io::Result<()> {
+        let vector = |range: &Range<u64>| libc::iovec {
+            iov_base: range.start as *mut _,
+            iov_len: (range.end - range.start) as usize,
+        };
+        let vectors: Vec<libc::iovec> = ranges.iter().map(vector).collect();
+        let flags = 0u32;
+        // SAFETY: the kernel reads the vectors, which live through the call. Their addresses are
         // those of another process, whose bytes stay what they are: a page of a file that leaves is
         // read again.
         let advised = unsafe {
             libc::syscall(
                 libc::SYS_process_madvise,
                 self.process.as_raw_fd(),
-                std::ptr::from_ref(&vector),
-                vectors,
+                vectors.as_ptr(),
+                vectors.len(),
                 libc::MADV_PAGEOUT,
                 flags,
             )

@@ -1,42 +1,58 @@
-//! Which processes have a file mapped: those of the threads for which its pages were mapped.
+//! Which processes have files mapped: those of the threads for which pages were mapped.
 
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
 use pantler_kernel::process::process_of;
 
-/// Threads remembered for a file; of more the oldest is forgotten, and its pages stay while its
-/// process has them mapped.
-const THREADS_MAX: usize = 64;
+/// Processes remembered for a file; of more the oldest is forgotten, and what it has mapped stays.
+const PROCESSES_MAX: usize = 64;
+/// Threads whose process is remembered; then they are looked up anew.
+const THREADS_MAX: usize = 4096;
+
+/// The processes of threads, also of those that were gone when it was looked for.
+#[derive(Debug, Default)]
+pub(crate) struct Threads(HashMap<u32, Option<u32>, FixedState>);
+
+impl Threads {
+    fn process_of(&mut self, thread: u32) -> Option<u32> {
+        if self.0.len() >= THREADS_MAX {
+            self.0.clear();
+        }
+        *self.0.entry(thread).or_insert_with(|| process_of(thread))
+    }
+
+    /// A thread began or ended: its number stood for another one, or will.
+    pub fn forget(&mut self, thread: u32) {
+        self.0.remove(&thread);
+    }
+}
 
 /// The processes that have one file mapped, or had.
 #[derive(Debug, Default)]
-pub(super) struct Mappers {
-    /// Threads, each with its process.
-    threads: Vec<(u32, u32)>,
-}
+pub(super) struct Mappers(Vec<u32>);
 
 impl Mappers {
     /// Pages of the file were mapped for a thread.
-    pub fn note(&mut self, thread: u32) {
-        if self.threads.iter().any(|&(known, _)| known == thread) {
+    pub fn note(&mut self, thread: u32, threads: &mut Threads) {
+        let Some(process) = threads.process_of(thread) else { return };
+        if self.0.contains(&process) {
             return;
         }
-        let Some(process) = process_of(thread) else { return };
-        if self.threads.len() == THREADS_MAX {
-            self.threads.remove(0);
+        if self.0.len() == PROCESSES_MAX {
+            self.0.remove(0);
         }
-        self.threads.push((thread, process));
+        self.0.push(process);
     }
 
-    /// Their processes, each once.
-    pub fn processes(&self) -> Vec<u32> {
-        let mut processes: Vec<u32> = self.threads.iter().map(|&(_, process)| process).collect();
-        processes.sort_unstable();
-        processes.dedup();
-        processes
+    /// Their numbers.
+    pub fn processes(&self) -> &[u32] {
+        &self.0
     }
 
-    /// A process has the file mapped no more.
-    pub fn forget(&mut self, process: u32) {
-        self.threads.retain(|&(_, known)| known != process);
+    /// Some processes have the file mapped no more, or nobody steers them.
+    pub fn forget(&mut self, is_gone: impl Fn(u32) -> bool) {
+        self.0.retain(|&process| !is_gone(process));
     }
 }
 
@@ -46,15 +62,25 @@ mod tests {
 
     #[test]
     fn the_process_of_several_threads_is_named_once() {
-        let mut mappers = Mappers::default();
+        let (mut mappers, mut threads) = (Mappers::default(), Threads::default());
         let own = std::process::id();
-        mappers.note(own);
+        mappers.note(own, &mut threads);
         std::thread::scope(|scope| {
-            scope.spawn(|| mappers.note(rustix::thread::gettid().as_raw_nonzero().get() as u32));
+            scope.spawn(|| {
+                mappers.note(rustix::thread::gettid().as_raw_nonzero().get() as u32, &mut threads);
+            });
         });
-        mappers.note(u32::MAX);
-        assert_eq!((mappers.threads.len(), mappers.processes()), (2, vec![own]));
-        mappers.forget(own);
+        mappers.note(u32::MAX, &mut threads);
+        assert_eq!((threads.0.len(), mappers.processes()), (3, &[own][..]));
+        mappers.forget(|process| process == own);
         assert!(mappers.processes().is_empty());
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_is_looked_up_again() {
+        let mut threads = Threads(HashMap::from_iter([(std::process::id(), Some(1))]));
+        assert_eq!(threads.process_of(std::process::id()), Some(1));
+        threads.forget(std::process::id());
+        assert_eq!(threads.process_of(std::process::id()), Some(std::process::id()));
     }
 }

@@ -8,6 +8,7 @@ use core::ops::Range;
 use super::Actor;
 use crate::beliefs::Beliefs;
 use crate::decision::{Decision, Rule};
+use crate::event::Event;
 use crate::ledger::{Belief, Span};
 use crate::options::Options;
 use crate::streams::{Reader, Stream, Streams};
@@ -17,8 +18,8 @@ use crate::window::Bounds;
 const FIND_BYTES: u32 = 32 << 10;
 /// Files below this size are left to the kernel's readahead: it cannot overshoot much.
 const TAKE_OVER_BYTES: u32 = 512 << 10;
-/// Bytes around a page that are mapped with it: three times that in a row is a sequence. What is
-/// mapped at random ends at the page that is missing, often enough.
+/// Bytes around a page that are mapped with it. Three such ranges in a row are a sequence: one
+/// alone is what each fault at random tells of.
 const MAPPED_AROUND_BYTES: u32 = 64 << 10;
 /// Files that are looked for in one round.
 const SEARCHES_MAX: usize = 64;
@@ -41,6 +42,8 @@ pub(super) struct Ahead {
     take_over_blocks: u64,
     near_blocks: u64,
     finds_early: bool,
+    /// When the kernel brought something in around mapped pages, last.
+    around_ns: Option<u64>,
     /// Whether a stream will soon leave what is cached.
     near_gap: bool,
     /// Requests to read ahead.
@@ -60,6 +63,7 @@ impl Ahead {
             bounds,
             bounds_mapped: Bounds {
                 start: bounds.start.max(2 * mapped_around + 1),
+                // A program gets there before a small window has come, and misses again.
                 min: bounds.min.max(bounds.max / 2),
                 ..bounds
             },
@@ -67,6 +71,7 @@ impl Ahead {
             take_over_blocks: options.blocks(TAKE_OVER_BYTES).into(),
             near_blocks: options.blocks(NEAR_BYTES).into(),
             finds_early: options.finds_files_early,
+            around_ns: None,
             near_gap: false,
             wants: Vec::with_capacity(WANTS_MAX),
             ends: Vec::with_capacity(ENDS_MAX),
@@ -78,16 +83,25 @@ impl Ahead {
         self.bounds
     }
 
+    pub(super) fn around_ns(&self) -> Option<u64> {
+        self.around_ns
+    }
+
     #[inline]
     pub(super) fn stream(&mut self, actor: Actor) -> &mut Stream {
         self.streams.of(actor.thread, actor.file)
     }
 
     /// The kernel brought a folio in for a stream.
-    pub(super) fn brought(&mut self, actor: Actor, first: u64, last: u64) {
+    pub(super) fn brought(&mut self, actor: Actor, event: &Event) {
         let stream = self.stream(actor);
-        stream.brought(first, last);
-        let (is_ours, end) = (stream.reader == Reader::Body, (actor.thread, actor.file));
+        stream.brought(event.first, event.last);
+        if stream.is_mapped {
+            self.around_ns = Some(event.time_ns);
+            return;
+        }
+        let is_ours = stream.reader == Reader::Body;
+        let end = (actor.thread, actor.file);
         if is_ours && self.ends.last() != Some(&end) && self.ends.len() < ENDS_MAX {
             self.ends.push(end);
         }
@@ -121,18 +135,22 @@ impl Ahead {
     }
 
     /// Reads ahead of a mapping. Of a page that is missing the kernel reads as much before it as
-    /// behind, and no call changes that for the mapping of another process: it shall miss none.
+    /// behind, and no call changes that for the mapping of another process. So none shall be
+    /// missing.
     pub(super) fn mapped(&mut self, beliefs: &Beliefs, actor: Actor, first: u64, last: u64) {
+        if !self.is_worth_it(beliefs, actor.file) {
+            return;
+        }
         let bounds = self.bounds_mapped;
-        let window = &mut self.stream(actor).window;
+        let stream = self.stream(actor);
+        stream.is_mapped = true;
+        let window = &mut stream.window;
         // The kernel tells of what is mapped around a page, and then of the page if it is missing.
         if window.was_read(first, last) {
             return;
         }
         let wanted = window.read(first, last, bounds);
-        if self.is_worth_it(beliefs, actor.file) {
-            self.want_next(beliefs, actor.file, wanted);
-        }
+        self.want_next(beliefs, actor.file, wanted);
     }
 
     /// Asks once in a round: a file that is read in small pieces must not take the places of those
@@ -151,7 +169,8 @@ impl Ahead {
     pub(super) fn take_over(&mut self, beliefs: &Beliefs, actor: Actor, tasks: &mut Vec<Decision>) {
         let is_worth_it = self.is_worth_it(beliefs, actor.file);
         let stream = self.stream(actor);
-        if is_worth_it && stream.reader == Reader::Kernel && stream.attempts > 0 {
+        // What the kernel does for a mapping no advice to the open file changes.
+        if is_worth_it && !stream.is_mapped && stream.reader == Reader::Kernel && stream.attempts > 0 {
             stream.attempts -= 1;
             tasks.push(Decision::TakeOver { file: actor.file, thread: actor.thread });
         }

@@ -7,12 +7,13 @@ use crate::beliefs::Beliefs;
 use crate::decision::{Decision, Rule};
 use crate::ledger::Span;
 
-/// Time after which pages that came without being read count as written or asked for.
+/// Pages that came and are not read within this time, or twice that, count as written or asked for.
 const UNREFERENCED_NS: u64 = 1_000_000_000;
-/// The same, while such pages take more than a part of the capacity.
-const UNREFERENCED_CROWD_NS: u64 = 50_000_000;
-/// That part.
-const CROWD_SHARE: u32 = 8;
+/// The same, while such pages take more than a part of the capacity, and the kernel reads around
+/// mapped ones. A program that reads in sequence may be kept from what is ahead of it for longer.
+const UNREFERENCED_MANY_NS: u64 = 25_000_000;
+/// That part: one in so many.
+const MANY_ONE_IN: u32 = 8;
 /// Chunks of 2 MiB that are checked at each tick: about 5 us each.
 const AUDIT_CHUNKS: usize = 16;
 
@@ -21,13 +22,14 @@ const AUDIT_CHUNKS: usize = 16;
 pub(super) struct Audit {
     /// Chunks looked at since it began anew.
     looked_at: usize,
+    /// When pages that were not read were taken in last.
+    taken_ns: u64,
 }
 
 impl Audit {
-    /// Takes in what was written, and asks about some of the beliefs. What the kernel reclaims
+    /// Asks about some of the beliefs. What the kernel reclaims
     /// while we read ahead is the one thing that no event tells: our own threads are left out.
-    pub(super) fn tick(&mut self, beliefs: &mut Beliefs, tasks: &mut Vec<Decision>, now_ns: u64) {
-        beliefs.take_unreferenced(now_ns.saturating_sub(UNREFERENCED_NS));
+    pub(super) fn tick(&mut self, beliefs: &mut Beliefs, tasks: &mut Vec<Decision>) {
         let ledger = beliefs.ledger();
         let spans: Vec<Span> = ledger.spans_of(self.looked_at, AUDIT_CHUNKS).collect();
         let next = self.looked_at + AUDIT_CHUNKS;
@@ -35,11 +37,15 @@ impl Audit {
         tasks.extend(spans.into_iter().rev().map(|span| Decision::Ask { span, rule: Rule::Audit }));
     }
 
-    /// Takes in what the kernel read around what was read, where that is much: the steward can
+    /// Takes in what was written, and what the kernel read around mapped pages: the steward can
     /// evict only what it has.
-    pub(super) fn take_in_crowd(&self, beliefs: &mut Beliefs) {
-        if beliefs.ledger().ahead_blocks() > beliefs.capacity() / CROWD_SHARE {
-            beliefs.take_unreferenced(beliefs.now_ns().saturating_sub(UNREFERENCED_CROWD_NS));
+    pub(super) fn take_unreferenced(&mut self, beliefs: &mut Beliefs, around_ns: Option<u64>) {
+        let is_mapped = around_ns.is_some_and(|at| beliefs.now_ns().saturating_sub(at) < UNREFERENCED_NS);
+        let are_many = is_mapped && beliefs.ledger().ahead_blocks() > beliefs.capacity() / MANY_ONE_IN;
+        let wait_ns = if are_many { UNREFERENCED_MANY_NS } else { UNREFERENCED_NS };
+        if beliefs.now_ns().saturating_sub(self.taken_ns) >= wait_ns {
+            self.taken_ns = beliefs.now_ns();
+            beliefs.take_unreferenced();
         }
     }
 

@@ -39,7 +39,15 @@ impl Drops {
 
     /// Queues the drop of what was evicted. Says whether there is any. While the kernel reclaims,
     /// what was evicted waits for it (G5).
-    pub(super) fn drop_ripe(&mut self, beliefs: &mut Beliefs, tasks: &mut Vec<Decision>) -> bool {
+    ///
+    /// Nothing tells which mapped pages are in use, so by LRU all of a hot set would leave in turn.
+    /// They stay unless somebody asked for another order (`by_wish`).
+    pub(super) fn drop_ripe(
+        &mut self,
+        beliefs: &mut Beliefs,
+        tasks: &mut Vec<Decision>,
+        by_wish: bool,
+    ) -> bool {
         self.held_back = 0;
         let leaving = beliefs.to_be_dropped();
         if leaving == 0 {
@@ -62,10 +70,13 @@ impl Drops {
             beliefs.give_up(span);
         }
         let has_any = !self.ripe.is_empty();
+        let rule = if by_wish { Rule::EvictedByWish } else { Rule::Evicted };
+        // Who has a file mapped is looked up once for all of its blocks.
+        self.ripe.sort_unstable_by_key(|span| (span.file, span.first));
         for span in self.ripe.drain(..).rev() {
             let known = beliefs.file_mut(span.file);
             known.blocks = known.blocks.saturating_sub(span.blocks as u32);
-            tasks.push(Decision::Drop { span, rule: Rule::Evicted });
+            tasks.push(Decision::Drop { span, rule });
         }
         has_any
     }

@@ -56,6 +56,22 @@ impl Bits {
         }
     }
 
+    /// Those that are in the other set as well.
+    pub(super) fn among(mut self, other: &Bits) -> Bits {
+        self.first &= other.first;
+        for (word, at) in self.rest.iter_mut().flat_map(|rest| rest.iter_mut()).zip((64..).step_by(64)) {
+            *word &= other.word(at);
+        }
+        self
+    }
+
+    /// Takes out those of another set.
+    pub(super) fn take_out(&mut self, other: &Bits) {
+        for (at, less) in (0..).step_by(64).zip(other.words()).filter(|&(_, less)| less != 0) {
+            *self.word_mut(at) &= !less;
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.words().all(|word| word == 0)
     }

@@ -215,7 +215,7 @@ impl<H: Hands> Machine<H> {
         self.obey();
         if self.now_ns >= self.next_tick_ns {
             self.next_tick_ns = self.now_ns + TICK_NS;
-            self.engine.tick(self.now_ns);
+            self.engine.tick();
             self.obey();
         }
         if self.engine.wants_hits() {
