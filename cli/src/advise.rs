@@ -89,13 +89,13 @@ pub fn advise(words: &Advise) -> Result<()> {
     let identity = Identity::invoking()?;
     let kernel = words.kernel.unwrap_or_else(|| claimed().spec());
     SteerOptions::new("advise", words.memory.bytes()).check().map_err(control_error)?;
-    let recording = match words.trace {
-        Some(_) => None,
-        None => Some(Recording::make(&words.program, words.memory, &identity)?),
-    };
-    let trace = match (&words.trace, &recording) {
-        (None, Some(recording)) => recording.path(),
-        (trace, _) => trace.as_deref().unwrap_or_default(),
+    let recording;
+    let trace = match &words.trace {
+        Some(trace) => trace,
+        None => {
+            recording = Recording::make(&words.program, words.memory, &identity)?;
+            recording.path()
+        }
     };
     let loaded = pages_of(trace, words)?;
     let budget = u32::try_from(words.memory.bytes() / u64::from(PAGE_BYTES)).unwrap_or(u32::MAX);

@@ -247,7 +247,7 @@ impl Files {
         self.threads.forget(thread);
     }
 
-    /// Nobody steers these processes any more: what they have mapped stays.
+    /// These processes are steered no more: what they have mapped stays.
     pub fn forget_mappers(&mut self, processes: impl Fn(u32) -> bool) {
         self.slots.iter_mut().for_each(|file| file.mappers.forget(&processes));
     }

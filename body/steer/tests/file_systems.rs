@@ -6,17 +6,17 @@ use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use common::disk::{Disk, write};
-use common::{Scratch, blocks, cached_blocks, forget, in_turn, least_used, outside, scale, sh, start_with};
+use common::{
+    Scratch, blocks, cached_blocks, cached_while, forget, in_turn, least_used, outside, scale, sh, start_with,
+};
 use pantler_control::{Hint, HintAnswer, OwnerSelector, Profile, Speaker};
 use pantler_kernel::pages::block_bytes;
 use pantler_kernel::{group, names};
 use pantler_sim::Watch;
 use pantler_sim::pagecache::{SteerSettings, steer};
-use pantler_steer::{HitWatch, Steer};
+use pantler_steer::HitWatch;
 use pantler_trace::Prepared;
 
 const MIB: u64 = 1 << 20;
@@ -49,24 +49,6 @@ fn read_by_the_kernel_alone(script: &str) -> u64 {
     read.expect("this machine counts device reads")
 }
 
-/// Runs a script in a run, and tells how many blocks of a file were cached at most.
-fn most_cached(steer: &Steer, script: &str, below: &str) -> u64 {
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let looking = scope.spawn(|| {
-            let mut most = 0;
-            while !over.load(Ordering::Acquire) {
-                most = most.max(cached_blocks(below));
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            most
-        });
-        sh(steer, script);
-        over.store(true, Ordering::Release);
-        looking.join().expect("looked")
-    })
-}
-
 /// Scans `file` in cycles under MRU. Its pages are those of `below`. The budget holds at every
 /// moment, and less is read than by the kernel alone.
 fn cycles(file: &str, below: &str) {
@@ -88,7 +70,7 @@ fn is_within(blocks: u64) -> bool {
 fn cycle(file: &str, below: &str, alone: u64) -> u64 {
     forget(below);
     let steer = start_with(budget(), |options| options.profile = Some(common::policy("mru")));
-    let most = most_cached(&steer, &scans(file), below);
+    let most = cached_while(below, || sh(&steer, &scans(file))).into_iter().max().unwrap_or(0);
     steer.wait_until_calm();
     let counters = steer.counters();
     let steered = steer.group().device_read_bytes().expect("counted");

@@ -7,18 +7,17 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::disk::Disk;
-use common::{Map, Scratch, blocks, cached_blocks, forget, in_turn, policy, scale, start_with};
+use common::{Map, Scratch, blocks, cached_blocks, cached_while, forget, in_turn, policy, scale, start_with};
 use pantler_kernel::pages::block_bytes;
 use pantler_kernel::{group, names};
 use pantler_steer::Steer;
 
 const MIB: u64 = 1 << 20;
 const PASSES: u64 = 5;
-/// What the kernel reads around a page that is missing: what most disks have.
+/// The kernel reads so much around a page that is missing, as on most disks.
 const AROUND: u64 = MIB / 8;
 
 fn file_bytes() -> u64 {
@@ -108,22 +107,7 @@ struct Outcome {
 
 /// Runs a helper while looking at what is cached: most of the time, and at most.
 fn watched(path: &str, mut helper: Command) -> (u64, u64) {
-    let over = AtomicBool::new(false);
-    let mut seen = std::thread::scope(|scope| {
-        let looking = scope.spawn(|| {
-            let mut seen = Vec::new();
-            while !over.load(Ordering::Acquire) {
-                seen.push(cached_blocks(path));
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            seen
-        });
-        let status = helper.status();
-        over.store(true, Ordering::Release);
-        let seen = looking.join().expect("looked");
-        assert!(status.expect("ran").success());
-        seen
-    });
+    let mut seen = cached_while(path, || assert!(helper.status().expect("ran").success()));
     // While the file comes in for the first time, it is not yet as much as later.
     let begin = seen.iter().position(|&cached| cached * block_bytes() > budget() / 2).unwrap_or(0);
     let later = &mut seen[begin..];
@@ -169,7 +153,12 @@ fn alone(disk: &Disk, touches: &str) -> u64 {
     read
 }
 
-/// The budget holds, but for what a program that begins is ahead of the one who watches it.
+/// At most this share of what the kernel alone reads.
+fn assert_reads(outcome: &Outcome, most: f64, alone: u64) {
+    assert!(outcome.read as f64 <= most * alone as f64, "{outcome:?}, the kernel alone reads {alone}");
+}
+
+/// The budget holds, but for what a program has read before its first events are taken.
 fn assert_budget_held(outcome: &Outcome) {
     assert!(outcome.median * block_bytes() <= budget() + budget() / 50, "{outcome:?}");
     assert!(outcome.most * block_bytes() <= budget() + budget() / 8 + AROUND, "{outcome:?}");
@@ -186,10 +175,7 @@ fn mapped_cycles_under_mru_read_less_than_by_the_kernel_alone() {
             let (outcome, steer) = steered(&disk, touches, Some("mru"));
             assert_budget_held(&outcome);
             assert!(outcome.read as f64 <= 1.35 * least as f64, "{outcome:?}, the ideal is {least}");
-            assert!(
-                outcome.read as f64 <= 0.85 * alone as f64,
-                "{outcome:?}, the kernel alone reads {alone}"
-            );
+            assert_reads(&outcome, 0.85, alone);
             steer.validate();
         }
     });
@@ -203,17 +189,14 @@ fn mapped_reads_at_random_are_held_to_the_budget_if_a_policy_is_named() {
             let alone = alone(&disk, touches);
             let (outcome, steer) = steered(&disk, touches, Some(name));
             assert_budget_held(&outcome);
-            assert!(
-                outcome.read as f64 <= most * alone as f64,
-                "{outcome:?}, the kernel alone reads {alone}"
-            );
+            assert_reads(&outcome, most, alone);
             steer.validate();
         }
     });
 }
 
 /// Of a hot set the kernel sees each use, and steering only those of pages that are missing. So the
-/// kernel chooses, in the group of the run, unless somebody asked for another order.
+/// kernel chooses, in the group of the run, unless a policy or a hint asks for another order.
 #[test]
 fn without_a_policy_mapped_reads_are_those_of_the_kernel_alone() {
     in_turn(|| {
@@ -221,10 +204,7 @@ fn without_a_policy_mapped_reads_are_those_of_the_kernel_alone() {
         for touches in ["random", "hot", "cycles"] {
             let alone = alone(&disk, touches);
             let (outcome, steer) = steered(&disk, touches, None);
-            assert!(
-                outcome.read as f64 <= 1.05 * alone as f64,
-                "{outcome:?}, the kernel alone reads {alone}"
-            );
+            assert_reads(&outcome, 1.05, alone);
             steer.validate();
         }
     });

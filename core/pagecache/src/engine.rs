@@ -486,8 +486,8 @@ impl Engine {
         self.ahead.take_over(&self.beliefs, actor, &mut self.tasks);
     }
 
-    /// Slow work, a few times per second: tries refused drops again, takes in what was written, and
-    /// checks some beliefs. Poll and answer afterwards.
+    /// Slow work, a few times per second: tries refused drops again, and checks some beliefs. Poll
+    /// and answer afterwards.
     pub fn tick(&mut self) {
         self.drops.retry(&mut self.beliefs);
         self.audit.tick(&mut self.beliefs, &mut self.tasks);

@@ -315,6 +315,10 @@ impl Ledger {
             return;
         }
         for (&key, chunk) in &mut self.chunks {
+            if chunk.ahead.is_empty() {
+                chunk.waited = Bits::default();
+                continue;
+            }
             let taken = core::mem::take(&mut chunk.waited).among(&chunk.ahead);
             chunk.ahead.take_out(&taken);
             chunk.waited = chunk.ahead.clone();

@@ -7,7 +7,7 @@ use pantler_kernel::process::process_of;
 
 /// Processes remembered for a file; of more the oldest is forgotten, and what it has mapped stays.
 const PROCESSES_MAX: usize = 64;
-/// Threads whose process is remembered; then they are looked up anew.
+/// Threads that are remembered with their process. With more of them all are looked up anew.
 const THREADS_MAX: usize = 4096;
 
 /// The processes of threads, also of those that were gone when it was looked for.
@@ -50,7 +50,7 @@ impl Mappers {
         &self.0
     }
 
-    /// Some processes have the file mapped no more, or nobody steers them.
+    /// These processes have the file mapped no more, or are steered no more.
     pub fn forget(&mut self, is_gone: impl Fn(u32) -> bool) {
         self.0.retain(|&process| !is_gone(process));
     }

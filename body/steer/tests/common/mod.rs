@@ -8,7 +8,9 @@ use std::io::{BufRead, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use pantler_control::Profile;
 use pantler_kernel::pages::{self, block_bytes};
@@ -123,6 +125,32 @@ pub fn least_used(budget: u64) -> u64 {
     budget - if block_bytes() > 4096 { budget * 3 / 50 } else { budget / 50 }
 }
 
+/// How many blocks of a file are cached, looked at each millisecond while something happens.
+pub fn cached_while(path: &str, act: impl FnOnce()) -> Vec<u64> {
+    /// Says that it is over, also where what happens panics.
+    struct Over<'a>(&'a AtomicBool);
+    impl Drop for Over<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Release);
+        }
+    }
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let looking = scope.spawn(|| {
+            let mut seen = Vec::new();
+            while !over.load(Ordering::Acquire) {
+                seen.push(cached_blocks(path));
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            seen
+        });
+        let end = Over(&over);
+        act();
+        drop(end);
+        looking.join().expect("looked")
+    })
+}
+
 /// Cached blocks of a file.
 pub fn cached_blocks(path: &str) -> u64 {
     let (file, blocks) = whole(path);
@@ -207,7 +235,7 @@ impl Map {
         Map::with(path, MapFlags::SHARED, ProtFlags::READ)
     }
 
-    /// What is written is the file's if it is shared, and the process's own else.
+    /// A shared mapping writes to the file, and another one to copies of the process.
     pub fn to_write(path: &str, is_shared: bool) -> Map {
         let flags = if is_shared { MapFlags::SHARED } else { MapFlags::PRIVATE };
         Map::with(path, flags, ProtFlags::READ | ProtFlags::WRITE)

@@ -9,11 +9,12 @@ use crate::ledger::Span;
 
 /// Pages that came and are not read within this time, or twice that, count as written or asked for.
 const UNREFERENCED_NS: u64 = 1_000_000_000;
-/// The same, while such pages take more than a part of the capacity, and the kernel reads around
-/// mapped ones. A program that reads in sequence may be kept from what is ahead of it for longer.
+/// The same, while such pages take more than `MANY_SHARE` of the capacity, and the kernel reads
+/// around mapped ones. A program that reads in sequence may be kept from what is ahead of it for
+/// longer.
 const UNREFERENCED_MANY_NS: u64 = 25_000_000;
-/// That part: one in so many.
-const MANY_ONE_IN: u32 = 8;
+/// An eighth.
+const MANY_SHARE: u32 = 8;
 /// Chunks of 2 MiB that are checked at each tick: about 5 us each.
 const AUDIT_CHUNKS: usize = 16;
 
@@ -41,7 +42,7 @@ impl Audit {
     /// evict only what it has.
     pub(super) fn take_unreferenced(&mut self, beliefs: &mut Beliefs, around_ns: Option<u64>) {
         let is_mapped = around_ns.is_some_and(|at| beliefs.now_ns().saturating_sub(at) < UNREFERENCED_NS);
-        let are_many = is_mapped && beliefs.ledger().ahead_blocks() > beliefs.capacity() / MANY_ONE_IN;
+        let are_many = is_mapped && beliefs.ledger().ahead_blocks() > beliefs.capacity() / MANY_SHARE;
         let wait_ns = if are_many { UNREFERENCED_MANY_NS } else { UNREFERENCED_NS };
         if beliefs.now_ns().saturating_sub(self.taken_ns) >= wait_ns {
             self.taken_ns = beliefs.now_ns();

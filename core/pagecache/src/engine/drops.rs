@@ -41,7 +41,7 @@ impl Drops {
     /// what was evicted waits for it (G5).
     ///
     /// Nothing tells which mapped pages are in use, so by LRU all of a hot set would leave in turn.
-    /// They stay unless somebody asked for another order (`by_wish`).
+    /// They stay unless a policy, a hint or a list asks for another order (`by_wish`).
     pub(super) fn drop_ripe(
         &mut self,
         beliefs: &mut Beliefs,
@@ -71,7 +71,7 @@ impl Drops {
         }
         let has_any = !self.ripe.is_empty();
         let rule = if by_wish { Rule::EvictedByWish } else { Rule::Evicted };
-        // Who has a file mapped is looked up once for all of its blocks.
+        // The processes that have a file mapped are looked up once for all of its blocks.
         self.ripe.sort_unstable_by_key(|span| (span.file, span.first));
         for span in self.ripe.drain(..).rev() {
             let known = beliefs.file_mut(span.file);
