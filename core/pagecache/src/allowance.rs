@@ -7,19 +7,23 @@
 //! ```
 //!
 //! The kernel reclaims when the room is used up, and takes pages of its own choice. The reserve is
-//! for what the program and the kernel take between two looks. Blocks that the kernel took all the
-//! same are the error: the reserve grows by them. The room shrinks between two drops, and a look
-//! comes before each of them: the least room of some looks was needed by nothing, and the reserve
-//! shrinks by a part of it. Other pages, such as those of lost events, are the kernel's to take.
+//! for what the program and the kernel take between two looks: more where the looks come late.
+//! Blocks that the kernel took all the same are the error: the reserve grows by them. What left
+//! while there was room was not reclaimed: files are deleted. The room shrinks between two drops,
+//! and a look comes before each of them: the least room of some looks was needed by nothing, and
+//! the reserve shrinks by a part of it. Other pages, such as those of lost events, are the
+//! kernel's to take.
 //!
 //! G1  The allowance is what is cached and the room, less the reserve, but never more than the
 //!     budget and never less than `least`.
-//! G2  The reserve grows by the blocks that left without being dropped, to `reserve_most` at most,
-//!     and shrinks by half of the least room that was seen in `WATCH_NS`, after each of these.
+//! G2  The reserve grows by the blocks that left without being dropped while the room was used up
+//!     but for `scarce`, to 1/8 of the budget at most, and shrinks by half of the least room that
+//!     was seen in `WATCH_NS`, after each of these.
 //!
 //! Cached blocks and room are seen at one moment: a block known only later looks like other memory.
 //! Why: docs/decisions/0108-a-run-leads-the-kernels-reclaim.md, and what it shrinks by:
-//! docs/decisions/0135-the-reserve-shrinks-by-room-that-was-not-used.md.
+//! docs/decisions/0135-the-reserve-shrinks-by-room-that-was-not-used.md, and how far it grows:
+//! docs/decisions/0139-a-thread-that-is-late.md.
 
 /// The least room of this time was needed by nothing.
 const WATCH_NS: u64 = 250_000_000;
@@ -58,15 +62,16 @@ impl Allowance {
             self.reserve = self.reserve.saturating_sub(self.room_least.div_ceil(2));
             (self.room_least, self.watched_ns) = (u64::MAX, now_ns);
         }
-        self.reserve = (self.reserve + gone).min(reserve_most(self.budget));
+        let taken = if room < scarce(self.budget) { gone } else { 0 };
+        self.reserve = (self.reserve + taken).min(self.budget / 8);
         let allowed = u64::from(cached).saturating_add(room).saturating_sub(self.reserve);
         allowed.clamp(self.least, self.budget) as u32
     }
 }
 
-/// The largest reserve: 256 blocks and 1/64 of the budget, and never more than 1/8 of it. Blocks of
-/// any size: the kernel charges 64 pages at a time for each processor.
-fn reserve_most(budget: u64) -> u64 {
+/// Room that the kernel leaves when it reclaims: 256 blocks and 1/64 of the budget, and never more
+/// than 1/8 of it. Blocks of any size: the kernel charges 64 pages at a time for each processor.
+fn scarce(budget: u64) -> u64 {
     (256 + budget / 64).min(budget / 8)
 }
 
@@ -84,7 +89,8 @@ mod tests {
 
     impl Naive {
         fn allowed(&self) -> f64 {
-            let most = (256.0 + self.budget / 64.0).min(self.budget / 8.0).floor();
+            let most = (self.budget / 8.0).floor();
+            let scarce = (256.0 + (self.budget / 64.0).floor()).min(most);
             let (mut reserve, mut allowed, mut since) = (0.0f64, self.budget, 0);
             let mut rooms = Vec::new();
             for &(now_ns, cached, gone, room) in &self.looks {
@@ -94,7 +100,7 @@ mod tests {
                     reserve = (reserve - (least / 2.0).ceil()).max(0.0);
                     since = now_ns;
                 }
-                reserve = (reserve + gone).min(most);
+                reserve = (reserve + if room < scarce { gone } else { 0.0 }).min(most);
                 allowed = (cached + room - reserve).max(self.least).min(self.budget);
             }
             allowed

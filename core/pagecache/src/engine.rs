@@ -197,7 +197,7 @@ impl Engine {
         let (sequential, reader) = (stream.window.sequential(), stream.reader);
         self.look(actor, first, last);
         match reader {
-            Reader::Body => self.ahead.want_next(&self.beliefs, actor.file, wanted),
+            Reader::Body => self.ahead.want_next(&self.beliefs, actor, wanted),
             Reader::Kernel => self.ahead.consider(&self.beliefs, actor, sequential),
         }
     }

@@ -101,6 +101,11 @@ impl Window {
         self.ahead = self.ahead.max(end);
     }
 
+    /// What was asked for and was not read yet.
+    pub fn wanted(&self) -> Range<u64> {
+        self.next..self.ahead.max(self.next)
+    }
+
     /// The block after the last one read.
     pub fn next(&self) -> u64 {
         self.next

@@ -46,8 +46,8 @@ pub(super) struct Ahead {
     around_ns: Option<u64>,
     /// Whether a stream will soon leave what is cached.
     near_gap: bool,
-    /// Requests to read ahead.
-    wants: Vec<(Span, Rule)>,
+    /// Requests to read ahead, by the stream that they are for: a thread and the file.
+    wants: Vec<(u32, Span, Rule)>,
     /// Streams, as thread and file, for which the kernel still reads ahead though we do.
     ends: Vec<(u32, u32)>,
     /// Threads, and files that they have open and that are to be looked for.
@@ -150,7 +150,7 @@ impl Ahead {
             return;
         }
         let wanted = window.read(first, last, bounds);
-        self.want_next(beliefs, actor.file, wanted);
+        self.want_next(beliefs, actor, wanted);
     }
 
     /// Asks once in a round: a file that is read in small pieces must not take the places of those
@@ -182,24 +182,27 @@ impl Ahead {
         self.end_burst(beliefs, thread, file);
     }
 
-    fn want(&mut self, beliefs: &Beliefs, file: u32, range: Range<u64>, rule: Rule) {
+    fn want(&mut self, beliefs: &Beliefs, thread: u32, file: u32, range: Range<u64>, rule: Rule) {
         let end = range.end.min(beliefs.file(file).size_blocks);
         if range.start < end && self.wants.len() < WANTS_MAX {
             let span = Span { file, first: range.start, blocks: end - range.start };
-            self.wants.push((span, rule));
+            self.wants.push((thread, span, rule));
         }
     }
 
     /// Asks for what a stream's window says. If all of that is cached and a gap comes soon, says
     /// so: a reader that passes through cached blocks is fast, and we must be awake when it gets
     /// there.
-    pub(super) fn want_next(&mut self, beliefs: &Beliefs, file: u32, range: Range<u64>) {
+    pub(super) fn want_next(&mut self, beliefs: &Beliefs, actor: Actor, range: Range<u64>) {
+        let Actor { thread, file, .. } = actor;
         if range.is_empty() {
             return;
         }
         let until = beliefs.file(file).size_blocks.min(range.end + self.near_blocks);
         match beliefs.ledger().first_unknown(file, range.start, until) {
-            Some(gap) if gap < range.end => self.want(beliefs, file, gap..range.end, Rule::Sequential),
+            Some(gap) if gap < range.end => {
+                self.want(beliefs, thread, file, gap..range.end, Rule::Sequential)
+            }
             Some(_) => self.near_gap = true,
             None => {}
         }
@@ -229,7 +232,7 @@ impl Ahead {
             return;
         }
         stream.window.asked_until(end + self.bounds.min);
-        self.want(beliefs, file, end..end + self.bounds.min, Rule::EndOfBurst);
+        self.want(beliefs, thread, file, end..end + self.bounds.min, Rule::EndOfBurst);
     }
 
     pub(super) fn has_wants(&self) -> bool {
@@ -238,8 +241,11 @@ impl Ahead {
 
     /// Asks for the next request. False when there was none.
     pub(super) fn ask_for_next(&mut self, beliefs: &mut Beliefs, tasks: &mut Vec<Decision>) -> bool {
-        let Some((span, rule)) = self.wants.pop() else { return false };
-        let (file, mut at, end) = (span.file, span.first, span.first + span.blocks);
+        let Some((thread, span, rule)) = self.wants.pop() else { return false };
+        let file = span.file;
+        // What the reader has passed since may have left again: it would be read in vain.
+        let wanted = self.streams.of(thread, file).window.wanted();
+        let (mut at, end) = (span.first.max(wanted.start), (span.first + span.blocks).min(wanted.end));
         while at < end {
             let belief = beliefs.belief(file, at);
             if belief == Belief::Leaving {

@@ -28,6 +28,8 @@ const CALM_NS: u64 = 2_000_000;
 pub struct Faults {
     /// Events that come this much later than the round after they happened.
     pub late_ns: u64,
+    /// The reading thread gets no processor for this time after each round.
+    pub rest_ns: u64,
     /// Lose the next events, as a trace buffer that is full.
     pub lose: u32,
     /// Pages by which the room below a limit is told too large.
@@ -168,7 +170,7 @@ impl<H: Hands> Machine<H> {
             self.now_ns = self.next_round_ns;
             self.round();
             let rest = if self.engine.is_busy() { BUSY_NS } else { CALM_NS };
-            self.next_round_ns = self.now_ns + rest;
+            self.next_round_ns = self.now_ns + rest.max(self.faults.rest_ns);
         }
         self.now_ns = until;
     }
