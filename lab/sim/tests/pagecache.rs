@@ -22,7 +22,7 @@ const TAKEN_SHARE: f64 = 0.1;
 const ORDERS: [&str; 3] = ["linux", "mglru", "mglru:rework=1"];
 /// The reads of all runs with steering, without a hint or a limit, as a part of those by the kernel
 /// alone, for each order.
-const READS_SHARES: [f64; 3] = [0.86, 0.86, 0.67];
+const READS_SHARES: [f64; 3] = [0.84, 0.84, 0.65];
 /// Time after which refused drops have been tried again: two ticks, and the rounds after them.
 const REFUSED_NS: u64 = 250_000_000;
 

@@ -31,6 +31,14 @@ const ENDS_MAX: usize = 64;
 /// it reads.
 const NEAR_BYTES: u32 = 4 << 20;
 
+/// A request to read ahead for a stream: a thread, and the file of the span.
+#[derive(Debug)]
+struct Want {
+    thread: u32,
+    span: Span,
+    rule: Rule,
+}
+
 /// What is read ahead, and for which streams.
 #[derive(Debug)]
 pub(super) struct Ahead {
@@ -46,8 +54,7 @@ pub(super) struct Ahead {
     around_ns: Option<u64>,
     /// Whether a stream will soon leave what is cached.
     near_gap: bool,
-    /// Requests to read ahead, by the stream that they are for: a thread and the file.
-    wants: Vec<(u32, Span, Rule)>,
+    wants: Vec<Want>,
     /// Streams, as thread and file, for which the kernel still reads ahead though we do.
     ends: Vec<(u32, u32)>,
     /// Threads, and files that they have open and that are to be looked for.
@@ -184,9 +191,19 @@ impl Ahead {
 
     fn want(&mut self, beliefs: &Beliefs, thread: u32, file: u32, range: Range<u64>, rule: Rule) {
         let end = range.end.min(beliefs.file(file).size_blocks);
-        if range.start < end && self.wants.len() < WANTS_MAX {
-            let span = Span { file, first: range.start, blocks: end - range.start };
-            self.wants.push((thread, span, rule));
+        if range.start >= end {
+            return;
+        }
+        let span = Span { file, first: range.start, blocks: end - range.start };
+        let goes_on = |want: &&mut Want| {
+            let Want { thread: of, span: Span { file: earlier, first, blocks }, rule: by } = **want;
+            (of, earlier, first + blocks, by) == (thread, file, span.first, rule)
+        };
+        let has_place = self.wants.len() < WANTS_MAX;
+        match self.wants.iter_mut().find(goes_on) {
+            Some(want) => want.span.blocks += span.blocks,
+            None if has_place => self.wants.push(Want { thread, span, rule }),
+            None => {}
         }
     }
 
@@ -241,7 +258,7 @@ impl Ahead {
 
     /// Asks for the next request. False when there was none.
     pub(super) fn ask_for_next(&mut self, beliefs: &mut Beliefs, tasks: &mut Vec<Decision>) -> bool {
-        let Some((thread, span, rule)) = self.wants.pop() else { return false };
+        let Some(Want { thread, span, rule }) = self.wants.pop() else { return false };
         let file = span.file;
         // What the reader has passed since may have left again: it would be read in vain.
         let wanted = self.streams.of(thread, file).window.wanted();
