@@ -1,5 +1,5 @@
-//! A run whose reading thread gets a processor late: on a busy machine, or on one processor that
-//! the program uses, too. Its rounds come that late, while the program reads on.
+//! A run with a reading thread that gets a processor late: on a busy machine, or where the program
+//! uses the only one. The rounds come late, and the program reads on.
 
 use pantler_pagecache::Options;
 use pantler_policy::PolicyName;
@@ -39,7 +39,7 @@ fn passes(pages: u64, mut act: impl FnMut(&mut dyn FnMut(&mut Kernel), u64)) {
     }
 }
 
-/// The pages that a run reads by MRU while its reading thread rests for so long after each round.
+/// The pages that a run reads by MRU while its reading thread rests `rest_ms` after each round.
 fn steered(order: &str, limit: Option<u64>, pages: u64, rest_ms: u64) -> u64 {
     let options = Options { hits_are_watched: true, is_alone: true, ..Options::new(BUDGET as u32) };
     let mut machine = Machine::new(kernel(order, limit), &options, FaithfulHands, 1).unwrap();

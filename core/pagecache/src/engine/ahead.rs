@@ -39,6 +39,15 @@ struct Want {
     rule: Rule,
 }
 
+impl Want {
+    /// Whether the stream goes on with `next` where this ends.
+    fn is_followed_by(&self, next: &Want) -> bool {
+        let Span { file, first, blocks } = self.span;
+        (self.thread, self.rule, file, first + blocks)
+            == (next.thread, next.rule, next.span.file, next.span.first)
+    }
+}
+
 /// What is read ahead, and for which streams.
 #[derive(Debug)]
 pub(super) struct Ahead {
@@ -194,16 +203,11 @@ impl Ahead {
         if range.start >= end {
             return;
         }
-        let span = Span { file, first: range.start, blocks: end - range.start };
-        let goes_on = |want: &&mut Want| {
-            let Want { thread: of, span: Span { file: earlier, first, blocks }, rule: by } = **want;
-            (of, earlier, first + blocks, by) == (thread, file, span.first, rule)
-        };
-        let has_place = self.wants.len() < WANTS_MAX;
-        match self.wants.iter_mut().find(goes_on) {
-            Some(want) => want.span.blocks += span.blocks,
-            None if has_place => self.wants.push(Want { thread, span, rule }),
-            None => {}
+        let want = Want { thread, span: Span { file, first: range.start, blocks: end - range.start }, rule };
+        if let Some(earlier) = self.wants.iter_mut().find(|earlier| earlier.is_followed_by(&want)) {
+            earlier.span.blocks += want.span.blocks;
+        } else if self.wants.len() < WANTS_MAX {
+            self.wants.push(want);
         }
     }
 
@@ -260,7 +264,7 @@ impl Ahead {
     pub(super) fn ask_for_next(&mut self, beliefs: &mut Beliefs, tasks: &mut Vec<Decision>) -> bool {
         let Some(Want { thread, span, rule }) = self.wants.pop() else { return false };
         let file = span.file;
-        // What the reader has passed since may have left again: it would be read in vain.
+        // Blocks that the reader has passed since may have left again: they would be read in vain.
         let wanted = self.streams.of(thread, file).window.wanted();
         let (mut at, end) = (span.first.max(wanted.start), (span.first + span.blocks).min(wanted.end));
         while at < end {
