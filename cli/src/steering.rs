@@ -97,7 +97,7 @@ impl Words {
         options.uid = spec.uid;
         options.profile = spec.profile.clone();
         options.allocation = self.allocation;
-        options.common_policy = self.policy.unwrap_or(options.common_policy);
+        options.common_policy = self.policy;
         options.log = DECISIONS_KEPT;
         if self.report.is_some() {
             options.watch_hits = HitWatch::Always;

@@ -25,6 +25,9 @@ pub fn of_run(stat: &BodyStat, memory: Size) -> String {
         size(lru),
         hits as f64 * 100.0 / references.max(1) as f64,
     );
+    if !stat.owners.iter().any(|owner| owner.control) {
+        line += &format!(", in the order of {}", stat.order);
+    }
     let is_notable = |part: u64, of: u64| part * 100 >= of.max(1) * NOTABLE_PERCENT;
     if is_notable(foreign, stat.totals.references) {
         line += &format!("; {} was in memory before, because of others", size(foreign));
@@ -112,7 +115,7 @@ mod tests {
         let mut counters = vec![("drops", 9), ("brought_in", 6400), ("lru_misses", 25_600), ("foreign", 10)];
         assert_eq!(
             of_run(&stat(25_610, 26 << 20, &counters), memory),
-            "read 6400 blocks, 26 MiB from disk, LRU would have read 100 MiB of files; 75.0 % hits of 25600 references"
+            "read 6400 blocks, 26 MiB from disk, LRU would have read 100 MiB of files; 75.0 % hits of 25600 references, in the order of lru"
         );
         counters.extend([("lru_sampled_one_in", 4), ("gone", 640), ("events_lost", 1)]);
         let told = of_run(&stat(25_610, 26 << 20, &counters), memory);

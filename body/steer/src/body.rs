@@ -133,6 +133,7 @@ impl SteerBody {
         let (files, files_left_out) = file_stats(steering);
         BodyStat {
             totals,
+            order: engine.steward().common_order(),
             prefetching: Some(PrefetchStat::new(engine.steward())),
             owners: self.owner_stats(steering, &totals),
             owners_left_out: 0,

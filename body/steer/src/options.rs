@@ -49,8 +49,9 @@ pub struct SteerOptions {
     pub profile: Option<Profile>,
     /// How frames are shared between owners.
     pub allocation: Allocation,
-    /// Policy of an owner that gave no hints.
-    pub common_policy: Spec,
+    /// Policy of an owner that gave no hints; without one `auto`, and LRU where runs join: each
+    /// shall be harmed by no other as under that.
+    pub common_policy: Option<Spec>,
     /// When control is lost.
     pub revocation: Revocation,
     /// Whether runs join and leave, each an owner; else the session is one run, and that one owner.
@@ -79,7 +80,7 @@ impl SteerOptions {
             uid: rustix::process::getuid().as_raw(),
             profile: None,
             allocation: Allocation::default(),
-            common_policy: PolicyName::Lru.spec(),
+            common_policy: None,
             revocation: Revocation::default(),
             takes_runs: false,
             buffer_kb: 1024,
@@ -121,9 +122,16 @@ impl SteerOptions {
         }
     }
 
+    /// The policy of an owner that gave no hints.
+    pub(crate) fn policy(&self) -> Spec {
+        let unless_chosen = if self.takes_runs { PolicyName::Lru } else { PolicyName::Auto };
+        self.common_policy.unwrap_or(unless_chosen.spec())
+    }
+
     /// Whether hits need not be watched yet.
     pub(crate) fn starts_calm(&self) -> bool {
-        let wishes = self.profile.is_some() || self.common_policy != PolicyName::Lru.spec();
+        let asks = |policy: Spec| policy != PolicyName::Lru.spec();
+        let wishes = self.profile.is_some() || self.common_policy.is_some_and(asks);
         self.watch_hits == HitWatch::WhenNeeded && !wishes && self.record.is_none()
     }
 

@@ -49,7 +49,7 @@ impl Steering {
         options.check()?;
         let wanted = Options {
             allocation: options.allocation,
-            common_policy: options.common_policy,
+            common_policy: options.policy(),
             revocation: options.revocation,
             log: options.log,
             // Nothing streams lists into a run: what one may hold at once is what a mount holds in

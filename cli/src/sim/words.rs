@@ -30,7 +30,8 @@ pub struct Sim {
     /// up (`pantler trace generate help` lists them)
     #[arg(value_name = "TRACE")]
     pub traces: Vec<String>,
-    /// Policies, with parameters after a colon: lru,2q:in=0.25,opt; `help` lists them
+    /// Policies, with parameters after a colon: lru,2q:in=0.25,opt; `help` lists them. Without it
+    /// lru, and for --body steer auto
     #[arg(long, value_name = "NAMES", value_parser = names(values::policies), hide_possible_values = true)]
     pub policy: Option<String>,
     /// Sizes: blocks (1000), bytes (64M), shares of the footprint (10%), ranges (1%..50%,
@@ -114,6 +115,14 @@ pub struct Plan {
     pub remarks: Vec<String>,
 }
 
+impl Sim {
+    /// The policies where none is named.
+    fn unless_chosen(&self) -> &'static str {
+        // As `pantler run --memory`.
+        if self.body.is_some() { "auto" } else { "lru" }
+    }
+}
+
 impl Plan {
     /// Understands the words, or says in one line what is wrong with them.
     pub fn new(words: &Sim) -> Result<Self, Usage> {
@@ -122,7 +131,7 @@ impl Plan {
         }
         let whats = match &words.allocation {
             Some(names) => allocations(names, words)?,
-            None => policies(words.policy.as_deref().unwrap_or("lru"), words.seed)?,
+            None => policies(words.policy.as_deref().unwrap_or(words.unless_chosen()), words.seed)?,
         };
         let aheads = match &words.lookahead {
             Some(names) => lookaheads(names, words.window.unwrap_or(1))?,

@@ -15,7 +15,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use pantler_steward::{FileId, OptionsError, OwnerId, PolicyName, SampledLru, Steward};
+use pantler_steward::{FileId, OptionsError, OwnerId, SampledLru, Steward};
 
 use crate::allowance::{Allowance, Spare};
 use crate::beliefs::Beliefs;
@@ -83,7 +83,7 @@ pub struct Engine {
     /// Events were lost since the last look at limits.
     has_lost: bool,
     budget: u32,
-    /// Owners that give no hints have another policy than LRU.
+    /// Owners that give no hints have a policy that asks for another order than the kernel's.
     has_policy: bool,
     /// When a limit was met before the budget, last.
     met_ns: Option<u64>,
@@ -117,7 +117,7 @@ impl Engine {
             has_lost: false,
             budget: options.budget,
             met_ns: None,
-            has_policy: options.common_policy != PolicyName::Lru.spec(),
+            has_policy: options.has_policy(),
             waiting: options.waiting_blocks(),
             waiting_peak: 0,
             ahead: Ahead::new(options),

@@ -89,6 +89,12 @@ impl Options {
         (self.budget / 96).clamp(self.blocks(64 << 10), self.blocks(2 << 20))
     }
 
+    /// Whether the policy asks for another order than that of the kernel (G5). `auto` is for those
+    /// that ask for nothing.
+    pub(crate) fn has_policy(&self) -> bool {
+        !matches!(self.common_policy, Spec::Lru(_) | Spec::Auto(_))
+    }
+
     /// How many blocks these bytes are, at least one.
     pub(crate) fn blocks(&self, bytes: u32) -> u32 {
         (bytes / self.block_bytes.max(1)).max(1)

@@ -7,7 +7,7 @@
 //!
 //! Links between handles live outside the policies, in one [`Links`] slab that many policies share:
 //! a handle is on at most one list of a slab, so a cache with a thousand owners pays for its frames
-//! once, and no verb allocates.
+//! once, and no verb allocates but those of [`auto`](Auto), now and then.
 //!
 //! ```
 //! use pantler_policy::{Links, Lru, Policy};
@@ -57,6 +57,7 @@ mod two_handed_clock;
 mod two_q;
 
 mod arc;
+mod auto;
 mod car;
 mod clock_pro;
 mod duel;
@@ -100,6 +101,7 @@ pub use two_q::{TwoQ, TwoQParameters, TwoQSimple, TwoQSimpleParameters};
 
 // Policies with ghosts, sketches or samples.
 pub use arc::Arc;
+pub use auto::{Auto, AutoParameters};
 pub use car::Car;
 pub use clock_pro::{ClockPro, ClockProParameters};
 pub use duel::{Duel, DuelParameters};
@@ -237,6 +239,10 @@ pub trait Online: Policy + Clone {
 
     /// Whether every block that ever left is remembered as a ghost.
     const REMEMBERS_ALL: bool = false;
+
+    /// Whether a verb may allocate, now and then, although enough was
+    /// [`reserve`](Policy::reserve)d.
+    const ALLOCATES: bool = false;
 
     /// Handles that it knows for each frame once it is full, ghosts too: about, and by default.
     const KNOWN_PER_FRAME: u32 = 1;

@@ -226,6 +226,16 @@ macro_rules! policies {
     };
 }
 
+impl Replacement {
+    /// The policy that this one follows now, if it is one that follows others.
+    pub fn followed(&self) -> Option<PolicyName> {
+        match self {
+            Self::Auto(auto) => Some(auto.followed()),
+            _ => None,
+        }
+    }
+}
+
 // One line per policy: a new one is entered here, in lib.rs and in tests/twins/main.rs.
 policies! {
     // Lists and rings.
@@ -262,6 +272,7 @@ policies! {
     TwoQ: crate::TwoQ,
 
     // Sketches, samples, kernels.
+    Auto: crate::Auto,
     Duel: crate::Duel,
     Linux: crate::Linux,
     Memcached: crate::Memcached,

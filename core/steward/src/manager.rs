@@ -313,6 +313,14 @@ impl Order {
         }
     }
 
+    /// The policy in whose order frames leave now: of `auto`, the one that it follows.
+    pub(crate) fn order(&self) -> PolicyName {
+        match self {
+            Self::Listed(policy) => policy.name(),
+            Self::Remembering(policy) => policy.order(),
+        }
+    }
+
     pub(crate) fn name(&self) -> PolicyName {
         self.spec().policy_name().unwrap_or_default()
     }

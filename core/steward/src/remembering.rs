@@ -30,7 +30,7 @@ use core::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use pantler_policy::{Handle, Links, List, NONE, Policy, Replacement, Spec};
+use pantler_policy::{Handle, Links, List, NONE, Policy, PolicyName, Replacement, Spec};
 
 use crate::Block;
 use crate::index::put;
@@ -116,6 +116,11 @@ impl Remembering {
 
     pub(crate) fn spec(&self) -> Spec {
         self.spec
+    }
+
+    /// The policy in whose order frames leave now.
+    pub(crate) fn order(&self) -> PolicyName {
+        self.policy.followed().or(self.spec.policy_name()).unwrap_or_default()
     }
 
     /// Frames, from the least to the most recently used.

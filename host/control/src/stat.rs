@@ -142,6 +142,9 @@ pub struct BodyStat {
     pub body: BodyInfo,
     /// Sums over all owners.
     pub totals: Counters,
+    /// The policy in whose order blocks of owners without hints leave now.
+    #[serde(default, with = "As::<DisplayFromStr>")]
+    pub order: PolicyName,
     /// What became of prefetched blocks; `None` where nothing is prefetched.
     pub prefetching: Option<PrefetchStat>,
     /// Owners, by name.

@@ -64,11 +64,11 @@ impl Sharing {
             || (self.control.is_empty() && self.common_policy == PolicyName::Lru)
     }
 
-    /// What blocks are called: a sketch counts them by the hash of their names, and only the
+    /// What blocks are called: sketches and samples go by the hash of their names, and only the
     /// trace's own are the same in every body.
     fn names(&self) -> Names {
-        let sketches = |policy| policy == PolicyName::WTinyLfu;
-        let is_named = sketches(self.common_policy) || self.control.policies().any(sketches);
+        let hashes = |policy| matches!(policy, PolicyName::WTinyLfu | PolicyName::Auto);
+        let is_named = hashes(self.common_policy) || self.control.policies().any(hashes);
         if is_named { Names::Any } else { Names::Numbers }
     }
 

@@ -22,7 +22,7 @@ const TAKEN_SHARE: f64 = 0.1;
 const ORDERS: [&str; 3] = ["linux", "mglru", "mglru:rework=1"];
 /// The reads of all runs with steering, without a hint or a limit, as a part of those by the kernel
 /// alone, for each order.
-const READS_SHARES: [f64; 3] = [0.84, 0.84, 0.65];
+const READS_SHARES: [f64; 3] = [0.83, 0.82, 0.64];
 /// Time after which refused drops have been tried again: two ticks, and the rounds after them.
 const REFUSED_NS: u64 = 250_000_000;
 
@@ -83,6 +83,8 @@ impl<H: Hands> World<H> {
             window: Bounds { max: [32, 64, 256][random.below(3) as usize], ..Bounds::default() },
             hits_are_watched: mru || random.below(2) == 0,
             finds_files_early: random.below(2) == 0,
+            // As a run without hints.
+            common_policy: PolicyName::Auto.spec(),
             ..Options::new(budget as u32)
         };
         // Without the backstop of a control group: the engine alone has to hold the budget.

@@ -4,7 +4,7 @@ use pantler_policy::Handle;
 
 use crate::harness::{Twin, check};
 
-struct Lirs {
+pub struct Lirs {
     cold_share: f64,
     ghost_share: f64,
     ghosts_least: usize,
@@ -134,7 +134,7 @@ impl Twin for Lirs {
     }
 }
 
-fn twin(frames: u32, cold_share: f64, ghost_share: f64, ghosts_least: usize) -> Lirs {
+pub fn twin(frames: u32, cold_share: f64, ghost_share: f64, ghosts_least: usize) -> Lirs {
     let empty = Vec::new;
     Lirs {
         cold_share,

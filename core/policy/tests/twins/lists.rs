@@ -4,11 +4,17 @@ use pantler_policy::Handle;
 
 use crate::harness::{Twin, check};
 
-struct Order {
+pub struct Order {
     /// From old to new.
     order: Vec<Handle>,
     moves_on_hit: bool,
     newest_first: bool,
+}
+
+impl Order {
+    pub fn new(moves_on_hit: bool, newest_first: bool) -> Self {
+        Self { order: Vec::new(), moves_on_hit, newest_first }
+    }
 }
 
 impl Twin for Order {
@@ -41,20 +47,20 @@ impl Twin for Order {
 
 #[test]
 fn lru() {
-    check("lru", |_| Order { order: Vec::new(), moves_on_hit: true, newest_first: false });
+    check("lru", |_| Order::new(true, false));
 }
 
 #[test]
 fn mru() {
-    check("mru", |_| Order { order: Vec::new(), moves_on_hit: true, newest_first: true });
+    check("mru", |_| Order::new(true, true));
 }
 
 #[test]
 fn fifo() {
-    check("fifo", |_| Order { order: Vec::new(), moves_on_hit: false, newest_first: false });
+    check("fifo", |_| Order::new(false, false));
 }
 
 #[test]
 fn lifo() {
-    check("lifo", |_| Order { order: Vec::new(), moves_on_hit: false, newest_first: true });
+    check("lifo", |_| Order::new(false, true));
 }

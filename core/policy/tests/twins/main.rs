@@ -17,6 +17,7 @@ mod two_q;
 
 // Policies with ghosts, sketches or samples.
 mod arc;
+mod auto;
 mod car;
 mod clock_pro;
 mod duel;

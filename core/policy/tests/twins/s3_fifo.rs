@@ -6,7 +6,7 @@ use pantler_policy::Handle;
 
 use crate::harness::{Twin, check};
 
-struct S3Fifo {
+pub struct S3Fifo {
     small: VecDeque<(Handle, u8)>,
     main: VecDeque<(Handle, u8)>,
     ghosts: VecDeque<Handle>,
@@ -20,7 +20,7 @@ struct S3Fifo {
 }
 
 impl S3Fifo {
-    fn new(frames: u32, small: f64, ghosts: f64, threshold: u8, fill: bool) -> Self {
+    pub fn new(frames: u32, small: f64, ghosts: f64, threshold: u8, fill: bool) -> Self {
         let mut new = S3Fifo {
             small: VecDeque::new(),
             main: VecDeque::new(),

@@ -4,7 +4,7 @@ use pantler_policy::Handle;
 
 use crate::harness::{Twin, check};
 
-struct TwoQ {
+pub struct TwoQ {
     input: Vec<Handle>,
     main: Vec<Handle>,
     ghosts: Vec<Handle>,
@@ -16,7 +16,7 @@ struct TwoQ {
 }
 
 impl TwoQ {
-    fn new(frames: u32, input: f64, output: f64) -> Self {
+    pub fn new(frames: u32, input: f64, output: f64) -> Self {
         let mut new = TwoQ {
             input: Vec::new(),
             main: Vec::new(),

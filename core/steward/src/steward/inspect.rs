@@ -3,8 +3,9 @@
 use super::Steward;
 use crate::entry::{NO_LEVEL, Room};
 use crate::lists::{ListStat, Prefetched};
+use crate::owners::COMMON;
 use crate::{
-    Block, Counters, Decision, Explanation, FileId, FileStat, Frame, Options, OwnerId, OwnerStat,
+    Block, Counters, Decision, Explanation, FileId, FileStat, Frame, Options, OwnerId, OwnerStat, PolicyName,
     PriorityStat,
 };
 
@@ -39,6 +40,13 @@ impl Steward {
     #[inline]
     pub fn waiting_max(&self) -> u32 {
         self.rooms.waiting_max()
+    }
+
+    /// The policy in whose order blocks of owners without control leave now: of `auto`, the one
+    /// that it follows.
+    pub fn common_order(&self) -> PolicyName {
+        let common = self.owners.manager(COMMON).and_then(|manager| manager.levels().next());
+        common.map_or(PolicyName::Lru, |level| level.blocks.order())
     }
 
     /// Placeholders in the table.

@@ -2,7 +2,7 @@
 
 use pantler_pagecache::Options;
 use pantler_policy::Spec;
-use pantler_steward::{OptionsError, OwnerId};
+use pantler_steward::OptionsError;
 use pantler_trace::Prepared;
 
 use super::kernel::{Kernel, Program};
@@ -81,14 +81,10 @@ pub fn steer_beside(
 }
 
 fn machine(settings: SteerSettings, blocks: &[u64]) -> Result<Machine<FaithfulHands>, SteerError> {
-    let is_lru = settings.policy == pantler_policy::PolicyName::Lru.spec();
-    let name = settings.policy.policy_name();
+    // As with `pantler run --policy`.
     let options = Options {
-        // A profile's policy is a hint; what has no name there is the policy of those without.
-        common_policy: if name.is_some() { pantler_policy::PolicyName::Lru.spec() } else { settings.policy },
-        // As with a profile that names a policy.
-        hits_are_watched: !is_lru,
-        finds_files_early: !is_lru,
+        common_policy: settings.policy,
+        hits_are_watched: !matches!(settings.policy, Spec::Lru(_) | Spec::Auto(_)),
         ..Options::new(settings.budget)
     };
     // The backstop of a run's control group.
@@ -97,12 +93,7 @@ fn machine(settings: SteerSettings, blocks: &[u64]) -> Result<Machine<FaithfulHa
     if pantler_policy::Replacement::new(settings.policy, 1).is_none() {
         return Err(SteerError::Offline(settings.policy));
     }
-    let mut machine = Machine::new(kernel, &options, FaithfulHands, settings.seed)?;
-    if let (Some(name), false) = (name, is_lru) {
-        // One policy is within every bound.
-        let _ = machine.tell(|steward| steward.set_policy(OwnerId(0), 0, name));
-    }
-    Ok(machine)
+    Ok(Machine::new(kernel, &options, FaithfulHands, settings.seed)?)
 }
 
 fn kernel(limit: u64, settings: SteerSettings, blocks: &[u64]) -> Result<Kernel, SteerError> {
