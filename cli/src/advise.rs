@@ -26,7 +26,8 @@ use crate::sim::{self, PAGE_BYTES, Progress, Reading};
 use crate::steering::{ReportFile, control_error};
 use crate::values;
 
-/// To read less by this share than the kernel alone, and than steered LRU, is worth a policy.
+/// To read less by this share than the kernel alone, and than a run that was told nothing, is worth
+/// a policy.
 const WORTH: f64 = 0.02;
 
 /// Say which policy a program's references ask for
@@ -161,6 +162,11 @@ fn claimed() -> PolicyName {
     if pantler_kernel::reclaim::is_by_generations() { PolicyName::Mglru } else { PolicyName::Linux }
 }
 
+/// What a run reads that is told nothing.
+fn found(policies: &[Row]) -> Option<&Row> {
+    policies.iter().find(|row| row.policy == PolicyName::Auto.as_str())
+}
+
 impl Advice {
     fn new(words: &Advise, kernel: Spec, records: &[(PolicyName, SteerRecord)]) -> Advice {
         let bytes = |blocks: u64| blocks * u64::from(PAGE_BYTES);
@@ -172,8 +178,8 @@ impl Advice {
         policies.sort_by_key(|row| (row.read_bytes, row.policy));
         let first = records.first().map(|(_, record)| record);
         let alone = bytes(first.map_or(0, |record| record.kernel_device_reads));
-        let lru = policies.iter().find(|row| row.policy == PolicyName::Lru.as_str());
-        let without = lru.map_or(alone, |lru| lru.read_bytes.min(alone));
+        let auto = found(&policies).map_or(alone, |auto| auto.read_bytes);
+        let without = auto.min(alone);
         let is_worth = |best: &&Row| best.read_bytes as f64 <= without as f64 * (1.0 - WORTH);
         let best = policies.first().filter(is_worth);
         Advice {
@@ -185,6 +191,12 @@ impl Advice {
             advised: best.map(|row| row.policy),
             policies,
         }
+    }
+
+    /// Whether a run that is told nothing is worth it.
+    fn finds_enough(&self) -> bool {
+        let worth = self.kernel_read_bytes as f64 * (1.0 - WORTH);
+        found(&self.policies).is_some_and(|auto| auto.read_bytes as f64 <= worth)
     }
 
     fn to_text(&self, profile: Option<&Path>) -> String {
@@ -209,6 +221,9 @@ impl Advice {
         }
         let memory = Size::new(self.memory_bytes);
         text += &match (self.advised, profile) {
+            (None, _) if self.finds_enough() => {
+                format!("nothing need be said; take: pantler run --memory {memory} -- PROGRAM\n")
+            }
             (None, _) => "no policy is worth 2 % of the reads: leave it to the kernel\n".to_owned(),
             (Some(policy), None) => {
                 format!("take: pantler run --memory {memory} --policy {policy} -- PROGRAM\n")

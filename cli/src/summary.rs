@@ -26,7 +26,7 @@ pub fn of_run(stat: &BodyStat, memory: Size) -> String {
         hits as f64 * 100.0 / references.max(1) as f64,
     );
     if !stat.owners.iter().any(|owner| owner.control) {
-        line += &format!(", in the order of {}", stat.order);
+        line += &format!(", in the order of {}", stat.followed);
     }
     let is_notable = |part: u64, of: u64| part * 100 >= of.max(1) * NOTABLE_PERCENT;
     if is_notable(foreign, stat.totals.references) {

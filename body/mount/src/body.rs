@@ -269,7 +269,7 @@ impl Body for MountBody {
         Ok(BodyStat {
             body: self.describe(),
             totals: Counters { read_bytes: traffic.fetched_bytes, ..totals },
-            order: self.core.cache().with_steward(|steward| steward.common_order()),
+            followed: self.core.cache().with_steward(|steward| steward.followed()),
             prefetching: Some(prefetching),
             owners: self.owner_stats(),
             owners_left_out: 0,

@@ -133,7 +133,7 @@ impl SteerBody {
         let (files, files_left_out) = file_stats(steering);
         BodyStat {
             totals,
-            order: engine.steward().common_order(),
+            followed: engine.steward().followed(),
             prefetching: Some(PrefetchStat::new(engine.steward())),
             owners: self.owner_stats(steering, &totals),
             owners_left_out: 0,
@@ -255,7 +255,10 @@ impl Body for SteerBody {
             cached_blocks: story.cached_blocks,
             owners: story.owners(|owner| owners.name(owner)),
             priority,
-            policy: steward.policy(owner, priority),
+            policy: match steward.owner(owner) {
+                Some(known) if known.in_control => steward.policy(owner, priority),
+                _ => steward.followed(),
+            },
             decisions: story.lines(path_of),
         })
     }

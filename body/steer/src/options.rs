@@ -4,6 +4,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use pantler_control::{Profile, RunSpec, Size};
+use pantler_pagecache::asks_for_an_order;
 use pantler_steward::{Allocation, FRAMES_MAX, PolicyName, Revocation, Spec};
 
 use crate::error::SteerError;
@@ -24,9 +25,9 @@ pub enum HitWatch {
     /// From the first reference on: counters are complete.
     Always,
     /// Once something may have to be decided: when half of the budget is used and the kernel does
-    /// not reclaim, or a hint came, or counters were asked for. A profile or a policy other than
-    /// LRU watches from the start. Until then a block counts as referenced when it comes, and hits
-    /// are not counted.
+    /// not reclaim, or a hint came, or counters were asked for. A profile, or a policy other than LRU
+    /// and `auto`, watches from the start. Until then a block counts as referenced when it comes,
+    /// and hits are not counted.
     #[default]
     WhenNeeded,
 }
@@ -130,8 +131,7 @@ impl SteerOptions {
 
     /// Whether hits need not be watched yet.
     pub(crate) fn starts_calm(&self) -> bool {
-        let asks = |policy: Spec| policy != PolicyName::Lru.spec();
-        let wishes = self.profile.is_some() || self.common_policy.is_some_and(asks);
+        let wishes = self.profile.is_some() || asks_for_an_order(self.policy());
         self.watch_hits == HitWatch::WhenNeeded && !wishes && self.record.is_none()
     }
 

@@ -17,6 +17,7 @@ use pantler_kernel::{group, names};
 use pantler_sim::Watch;
 use pantler_sim::pagecache::{SteerSettings, steer};
 use pantler_steer::HitWatch;
+use pantler_steward::PolicyName;
 use pantler_trace::Prepared;
 
 const MIB: u64 = 1 << 20;
@@ -105,7 +106,7 @@ fn as_modelled(file: &str) {
     }
     let blocks = file_bytes() / block_bytes();
     let trace = Prepared::from_ids((0..PASSES).flat_map(|_| 0..blocks));
-    for name in ["lru", "mru", "s3-fifo"] {
+    for name in ["lru", "auto", "mru", "s3-fifo"] {
         let model = |budget: u64| {
             let [policy, kernel] = [name, "linux"].map(|name| name.parse().expect("a policy"));
             let (small_folios, seed) = (false, 1);
@@ -116,7 +117,12 @@ fn as_modelled(file: &str) {
             forget(file);
             let steer = start_with(budget(), |options| {
                 options.watch_hits = HitWatch::WhenNeeded;
-                options.profile = (name != "lru").then(|| common::policy(name));
+                match name {
+                    "lru" => options.common_policy = Some(PolicyName::Lru.spec()),
+                    // What a run finds that is told nothing.
+                    "auto" => {}
+                    _ => options.profile = Some(common::policy(name)),
+                }
             });
             sh(&steer, &scans(file));
             steer.wait_until_calm();

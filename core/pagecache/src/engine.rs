@@ -24,7 +24,7 @@ use crate::decision::{Answer, Decision, Rule};
 use crate::event::{Event, FileKey, Kind, Origin};
 use crate::files::{File, Files};
 use crate::ledger::{Belief, Ledger, Span};
-use crate::options::Options;
+use crate::options::{Options, asks_for_an_order};
 use crate::streams::Reader;
 use crate::window::BATCH;
 
@@ -117,7 +117,7 @@ impl Engine {
             has_lost: false,
             budget: options.budget,
             met_ns: None,
-            has_policy: options.has_policy(),
+            has_policy: asks_for_an_order(options.common_policy),
             waiting: options.waiting_blocks(),
             waiting_peak: 0,
             ahead: Ahead::new(options),

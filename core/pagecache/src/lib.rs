@@ -91,6 +91,6 @@ pub use engine::Engine;
 pub use event::{Event, FileKey, Kind, Origin};
 pub use files::{FILES_MAX, File, Files};
 pub use ledger::{Belief, Span};
-pub use options::{BLOCK_BYTES, Options};
+pub use options::{BLOCK_BYTES, Options, asks_for_an_order};
 pub use read_through::ReadThrough;
 pub use window::Bounds;

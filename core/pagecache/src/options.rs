@@ -13,6 +13,12 @@ const LIST_BATCH_BYTES: u32 = 256 << 10;
 /// Placeholders that are remembered for an owner without others (rule L6).
 const PLACEHOLDERS_ALONE: u32 = 256;
 
+/// Whether who chooses this policy for owners without hints asks for another order than the
+/// kernel's (G5). `auto` is for those that ask for nothing.
+pub fn asks_for_an_order(policy: Spec) -> bool {
+    !matches!(policy, Spec::Lru(_) | Spec::Auto(_))
+}
+
 /// Everything that can be chosen about an engine.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -87,12 +93,6 @@ impl Options {
     /// to 2 MiB.
     pub fn lag_blocks(&self) -> u32 {
         (self.budget / 96).clamp(self.blocks(64 << 10), self.blocks(2 << 20))
-    }
-
-    /// Whether the policy asks for another order than that of the kernel (G5). `auto` is for those
-    /// that ask for nothing.
-    pub(crate) fn has_policy(&self) -> bool {
-        !matches!(self.common_policy, Spec::Lru(_) | Spec::Auto(_))
     }
 
     /// How many blocks these bytes are, at least one.

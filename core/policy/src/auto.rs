@@ -11,32 +11,37 @@
 //! ```
 //!
 //! A reference that the followed one misses and another hits is in favour of the other, the reverse
-//! counts against it, and so does 1/64 of each miss of the followed one: who is not better by that
-//! is never followed. The *lead* of another is the sum, and never below 0. Once it is larger than a
-//! share of the frames, by twice what chance makes of as many differences, the other is followed,
-//! and the cache is ordered anew: from the block used longest ago on, each comes in as if it were
-//! referenced for the first time. Each change doubles the share, up to all frames, and 32
-//! references for each of them halve it: in a loop, one is ahead after the other within each round.
-//! S3-FIFO is followed at first.
+//! counts against it, and so does 1/64 of each miss of the followed one: a contender that is not
+//! better by that is never followed. The *lead* of a contender is the sum, and never below 0.
 //!
-//! LRU is the one that no user shall be worse off than. It is compared with what the cache itself
-//! missed, needs no more than the first share whatever was changed before, and half of what the
-//! cache has missed less than LRU until then.
+//! A contender is followed once its lead is larger than what is asked for, by twice what chance
+//! makes of as many differences. Asked for is 1/16 of the frames at first (`lead`). Each change
+//! doubles it, up to all frames: in a loop, one contender after the other is ahead within each
+//! round. 32 references for each frame without a change halve it again. S3-FIFO is followed at
+//! first.
+//!
+//! LRU is the one that no user shall be worse off than. Its lead is over the cache itself, and 1/16
+//! of the frames and half of the misses that the cache has spared LRU's users are asked of it,
+//! whatever was changed before.
+//!
+//! With a change the cache is ordered anew: from the block used longest ago on, each comes in as if
+//! it were referenced for the first time. That takes time in proportion to the frames.
 //!
 //! The frames of the trials are what makes a small sample right: of a loop that is a little larger
 //! than the cache, the sample may well have fewer blocks than its share of the frames, and would
 //! seem to fit in. The part that the cache does not hold is in the sample, too.
 //!
-//! R1  Resident handles are linked without a mark, on `recency`; the order holds the same.
-//! R2  Ghosts of an order that is followed no more are linked with a mark, on `leaving`: they are
-//!     forgotten soon. All other ghosts are those of the order.
+//! R1  Resident handles are on `recency`; the order holds the same.
+//! R2  Ghosts are those of the order. What an earlier order remembered is forgotten, and told of
+//!     until the next verb.
 //! R3  `held` is the number of residents in the sample.
 //!
 //! T1 to T3 are those of the choice and of the trials.
 //!
 //! Source: sampling by hash, all references to a block or none, is that of C. Waldspurger et al.,
 //! Efficient MRC construction with SHARDS, FAST 2015; to follow what a simulation says is that of
-//! `duel`. Differences: the trials have no share of the frames that was fixed at first.
+//! `duel`. Differences: a trial has as many frames as the cache holds blocks of the sample, not a
+//! share that was fixed at first.
 //! Why so: docs/decisions/0140-the-policy-that-misses-least.md.
 //! Defaults: `sample=1024,lead=0.0625`.
 
@@ -44,14 +49,14 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::parameters::parameters;
-use crate::{Forgotten, Handle, Links, List, NONE, Online, Policy, PolicyName};
+use crate::{Handle, Links, List, Online, Policy, PolicyName, Replacement};
 
 mod choice;
 mod contender;
 mod trials;
 
 use choice::Choice;
-use contender::Contender;
+use contender::{contender, spec};
 use trials::Trials;
 
 parameters! {
@@ -60,23 +65,20 @@ parameters! {
         /// Frames of each trial at most, about: larger caches are sampled.
         "sample" => sample: u32 = 1024, 1..=4294967295;
         /// Misses that another must have avoided before it is followed, per frame of the trials.
-        "lead" => lead: f64 = 0.0625, 0.0..=16.0;
+        "lead" => lead: f64 = 0.0625, 0.0..=1.0;
     }
 }
-
-/// The mark of handles on `leaving`.
-const LEAVING: u8 = 1;
 
 /// Whichever misses least.
 #[derive(Clone, Debug)]
 pub struct Auto {
     parameters: AutoParameters,
     frames: u32,
-    order: Box<Contender>,
+    order: Box<Replacement>,
     order_links: Links,
     recency: List,
-    leaving: List,
-    forgotten: Forgotten,
+    /// What was forgotten by the last verb because the order changed.
+    gone: Vec<Handle>,
     /// Of each handle, if they were told.
     identities: Vec<u32>,
     /// Resident blocks in the sample.
@@ -88,7 +90,7 @@ pub struct Auto {
 impl Auto {
     /// The policy that is followed now.
     pub fn followed(&self) -> PolicyName {
-        Contender::name(self.choice.followed())
+        spec(self.choice.followed()).policy_name().unwrap_or_default()
     }
 
     fn identity(&self, handle: Handle) -> u32 {
@@ -97,7 +99,7 @@ impl Auto {
 
     /// A handle is referenced that is resident now, and was before if it was a hit.
     #[inline]
-    fn refer(&mut self, links: &mut Links, handle: Handle, hit: bool) {
+    fn refer(&mut self, links: &Links, handle: Handle, hit: bool) {
         let identity = self.identity(handle);
         if !self.trials.has(identity) {
             return;
@@ -109,38 +111,30 @@ impl Auto {
     }
 
     /// Orders the cache anew.
-    fn follow(&mut self, links: &mut Links, other: usize) {
-        let forgotten = core::iter::from_fn(|| self.order.forgotten()).collect::<Vec<_>>();
+    #[cold]
+    fn follow(&mut self, links: &Links, other: usize) {
+        self.gone.extend(core::iter::from_fn(|| self.order.forgotten()));
         let is_ghost = |&handle: &Handle| self.order.is_ghost(&self.order_links, handle);
-        for handle in forgotten.into_iter().chain((0..links.capacity()).filter(is_ghost)) {
-            if !links.is_linked(handle) {
-                self.leaving.push_back(links, handle);
-                links.set_mark(handle, LEAVING);
-            }
-        }
+        self.gone.extend((0..links.capacity()).filter(is_ghost));
         self.order_links = Links::new(links.capacity());
-        *self.order = Contender::new(other, self.frames);
+        *self.order = contender(other, self.frames);
         self.order.reserve(links.capacity());
         for handle in self.recency.iter(links) {
             self.order.insert(&mut self.order_links, handle);
         }
     }
 
-    fn is_leaving(&self, links: &Links, handle: Handle) -> bool {
-        links.is_linked(handle) && links.mark(handle) == LEAVING
-    }
-
-    /// A ghost of an earlier order is none any more.
-    fn unlist(&mut self, links: &mut Links, handle: Handle) {
-        if self.is_leaving(links, handle) {
-            self.leaving.remove(links, handle);
-            links.set_mark(handle, 0);
+    /// The sample is another: trials that are empty for it hold what the cache holds.
+    fn resample(&mut self, links: &Links, sparser: i32) {
+        let identities = self.recency.iter(links).map(|handle| self.identity(handle));
+        let sampled: Vec<u32> = identities.filter(|&identity| self.trials.has(identity)).collect();
+        self.held = sampled.len() as u32;
+        self.choice.resample(sparser);
+        if sparser < 0 {
+            for identity in sampled {
+                self.trials.refer(identity, self.held);
+            }
         }
-    }
-
-    /// Some ghosts of an earlier order are forgotten.
-    fn forget(&mut self, links: &mut Links) {
-        self.forgotten.trim(links, &mut self.leaving, 0, NONE);
     }
 
     /// A block leaves the cache.
@@ -163,11 +157,10 @@ impl Online for Auto {
         Self {
             parameters,
             frames,
-            order: Box::new(Contender::new(choice.followed(), frames)),
+            order: Box::new(contender(choice.followed(), frames)),
             order_links: Links::default(),
             recency: List::default(),
-            leaving: List::default(),
-            forgotten: Forgotten::default(),
+            gone: Vec::new(),
             identities: Vec::new(),
             held: 0,
             trials: Trials::new(frames, parameters.sample),
@@ -179,48 +172,45 @@ impl Online for Auto {
 impl Policy for Auto {
     #[inline]
     fn hit(&mut self, links: &mut Links, handle: Handle) {
+        self.gone.clear();
         self.recency.move_to_back(links, handle);
         self.order.hit(&mut self.order_links, handle);
         self.refer(links, handle, true);
-        self.forget(links);
     }
 
     fn miss(&mut self, links: &mut Links, handle: Handle) {
+        self.gone.clear();
         self.reserve(links.capacity());
-        self.unlist(links, handle);
         self.order.miss(&mut self.order_links, handle);
-        self.forget(links);
     }
 
     fn insert(&mut self, links: &mut Links, handle: Handle) {
+        self.gone.clear();
         self.reserve(links.capacity());
-        self.unlist(links, handle);
         self.recency.push_back(links, handle);
         self.order.insert(&mut self.order_links, handle);
         self.held += u32::from(self.trials.has(self.identity(handle)));
         self.refer(links, handle, false);
-        self.forget(links);
     }
 
     #[inline]
     fn evict(&mut self, links: &mut Links, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
+        self.gone.clear();
         let victim = self.order.evict(&mut self.order_links, pinned)?;
         self.leave(links, victim);
-        self.forget(links);
         Some(victim)
     }
 
     fn remove(&mut self, links: &mut Links, handle: Handle) {
-        if self.is_leaving(links, handle) {
-            self.unlist(links, handle);
-        } else {
-            if links.is_linked(handle) {
-                self.leave(links, handle);
-            }
+        self.gone.clear();
+        let is_resident = links.is_linked(handle);
+        if is_resident {
+            self.leave(links, handle);
+        }
+        if is_resident || self.order.is_ghost(&self.order_links, handle) {
             self.order.remove(&mut self.order_links, handle);
         }
         self.trials.remove(self.identity(handle));
-        self.forget(links);
     }
 
     #[inline]
@@ -228,22 +218,21 @@ impl Policy for Auto {
         self.recency.len()
     }
 
-    fn is_ghost(&self, links: &Links, handle: Handle) -> bool {
-        self.is_leaving(links, handle) || self.order.is_ghost(&self.order_links, handle)
+    fn is_ghost(&self, _: &Links, handle: Handle) -> bool {
+        self.order.is_ghost(&self.order_links, handle)
     }
 
     fn forgotten(&mut self) -> Option<Handle> {
-        self.forgotten.take().or_else(|| self.order.forgotten())
+        self.gone.pop().or_else(|| self.order.forgotten())
     }
 
     fn resize(&mut self, links: &mut Links, frames: u32) {
+        self.gone.clear();
         self.frames = frames.max(1);
         self.order.resize(&mut self.order_links, self.frames);
-        if self.trials.set_frames(self.frames) {
-            let is_of_sample = |&handle: &Handle| self.trials.has(self.identity(handle));
-            self.held = self.recency.iter(links).filter(is_of_sample).count() as u32;
+        if let Some(sparser) = self.trials.set_frames(self.frames) {
+            self.resample(links, sparser);
         }
-        self.forget(links);
     }
 
     fn reserve(&mut self, handles: u32) {
@@ -262,18 +251,15 @@ impl Policy for Auto {
     #[inline]
     fn prefetch(&self, links: &Links, handle: Handle) {
         links.prefetch(handle);
-        self.order_links.prefetch(handle);
+        self.order.prefetch(&self.order_links, handle);
     }
 
     fn validate(&self, links: &Links) {
         self.recency.validate(links);
-        self.leaving.validate(links);
         self.order.validate(&self.order_links);
         self.trials.validate();
         self.choice.validate();
         assert_eq!(self.order.len(), self.recency.len(), "R1: the order holds other blocks");
-        assert!(self.recency.iter(links).all(|handle| links.mark(handle) == 0), "R1: a mark");
-        assert!(self.leaving.iter(links).all(|handle| links.mark(handle) == LEAVING), "R2: a mark");
         let is_of_sample = |&handle: &Handle| self.trials.has(self.identity(handle));
         assert_eq!(self.recency.iter(links).filter(is_of_sample).count() as u32, self.held, "R3");
     }

@@ -314,10 +314,10 @@ impl Order {
     }
 
     /// The policy in whose order frames leave now: of `auto`, the one that it follows.
-    pub(crate) fn order(&self) -> PolicyName {
+    pub(crate) fn followed(&self) -> PolicyName {
         match self {
             Self::Listed(policy) => policy.name(),
-            Self::Remembering(policy) => policy.order(),
+            Self::Remembering(policy) => policy.followed(),
         }
     }
 

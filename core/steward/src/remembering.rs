@@ -119,7 +119,7 @@ impl Remembering {
     }
 
     /// The policy in whose order frames leave now.
-    pub(crate) fn order(&self) -> PolicyName {
+    pub(crate) fn followed(&self) -> PolicyName {
         self.policy.followed().or(self.spec.policy_name()).unwrap_or_default()
     }
 

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use pantler_policy::{Demand, Handle, Online, PolicyName, Visitor};
+use pantler_policy::{Demand, Handle, Online, PolicyName, Spec, Visitor};
 use pantler_steward::{Access, Action, Allocation, Block, FileId, Options, OwnerId, Steward};
 use pantler_trace::generate::Draws;
 
@@ -175,4 +175,31 @@ fn under_random_operations_every_policy_stays_in_order() {
             assert!(told.is_ok(), "{name}, step {step}, seed {}", seed());
         }
     }
+}
+
+/// Protects the sample of `auto`, and its ghosts, where handles run out and the cache shrinks and
+/// grows: a handle becomes another block's, and an order is followed no more.
+#[test]
+fn auto_stays_in_order_while_handles_change_their_blocks() {
+    let mut random = Draws::new(seed());
+    let common_policy: Spec = "auto:sample=3,lead=0".parse().expect("online");
+    let mut steward = Steward::new(Options { common_policy, ..Options::new(24) }).expect("online");
+    let mut followed = Vec::new();
+    for step in 0..12_000_u64 {
+        // A loop, and new blocks beside it.
+        let index = if random.below(2) == 0 { step % 40 } else { 100 + random.below(4000) };
+        let block = Block::new(FileId(index % 3), index);
+        match random.below(800) {
+            1..20 => steward.gone(block),
+            0 => steward.set_capacity(1 + random.below(40) as u32).expect("a frame at least"),
+            _ => drop(steward.observed(OwnerId(1), block)),
+        }
+        while steward.poll().is_some() {}
+        if step % 8 == 0 {
+            steward.validate();
+        }
+        followed.push(steward.followed());
+    }
+    followed.dedup();
+    assert!(followed.len() > 2, "{followed:?}");
 }

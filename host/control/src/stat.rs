@@ -142,9 +142,10 @@ pub struct BodyStat {
     pub body: BodyInfo,
     /// Sums over all owners.
     pub totals: Counters,
-    /// The policy in whose order blocks of owners without hints leave now.
+    /// The policy in whose order blocks of owners without hints leave now: of `auto`, the one that
+    /// it follows.
     #[serde(default, with = "As::<DisplayFromStr>")]
-    pub order: PolicyName,
+    pub followed: PolicyName,
     /// What became of prefetched blocks; `None` where nothing is prefetched.
     pub prefetching: Option<PrefetchStat>,
     /// Owners, by name.

@@ -16,6 +16,9 @@ const GUEST_TIME_QUICK: Duration = Duration::from_secs(900);
 const MEMORY_MB: &str = "1536";
 const LINE: &str = "console=ttyS0 panic=-1 quiet root=/dev/vda systemd.show_status=0 loglevel=3";
 
+/// What systemd says when it cannot start and waits for a person.
+const GIVEN_UP: &str = "You are in emergency mode";
+
 /// What the clock of a guest shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
@@ -57,7 +60,7 @@ pub fn run(kernel: &Kernel, initial: &Path, root: &Path, disk: &Path, job: &Job)
 /// kept.
 ///
 /// # Errors
-/// QEMU failed, or the guest did not end within `limit`.
+/// QEMU failed, or the guest gave up or did not end within `limit`.
 pub fn start(mut machine: Command, said: &Path, limit: Duration) -> Result<String> {
     let log = fs::File::create(said)?;
     let errors = log.try_clone()?;
@@ -67,10 +70,12 @@ pub fn start(mut machine: Command, said: &Path, limit: Duration) -> Result<Strin
         if let Some(status) = guest.try_wait()? {
             break status;
         }
-        if start.elapsed() > limit {
+        let (is_late, has_given_up) = (start.elapsed() > limit, read(said)?.contains(GIVEN_UP));
+        if is_late || has_given_up {
             guest.kill()?;
             guest.wait()?;
-            bail!("the guest did not end within {} s; it said:\n{}", limit.as_secs(), read(said)?);
+            let why = if has_given_up { "gave up" } else { "did not end in time" };
+            bail!("the guest {why}, after {} s; it said:\n{}", start.elapsed().as_secs(), read(said)?);
         }
         std::thread::sleep(Duration::from_millis(200));
     };

@@ -1,11 +1,11 @@
-//! Whom to follow, by what each contender misses.
+//! Which contender is followed, by what each misses in its trial.
 //!
 //! T1  Leads are not below 0, and that of the followed one is 0.
 
 use super::contender::{CONTENDERS, FIRST, LRU};
 
 /// A reference on which two differ counts this much, and a miss of the followed one that part of
-/// it: who is not better by that part is never followed.
+/// it: a contender that is not better by that part is never followed.
 const DIFFERENCE: i64 = 64;
 const MISS: i64 = 1;
 
@@ -23,7 +23,8 @@ pub(super) struct Choice {
     caution: u32,
     /// References since the last change, or since less is asked for.
     calm: u64,
-    /// Misses that LRU would have made more than the cache did.
+    /// Misses that LRU would have made more than the cache did. What is below 0 has to be made up
+    /// for, and is forgotten once LRU is followed.
     gain: i64,
 }
 
@@ -61,8 +62,8 @@ impl Choice {
     }
 
     /// A reference which the cache hit or not, and each of the contenders in a trial of `held`
-    /// frames. `lead` is what is asked for at least, per frame. Gives whom to follow from now on,
-    /// if that is another.
+    /// frames. `lead` is what is asked for at least, per frame. Gives which to follow from now
+    /// on, if that is another.
     pub(super) fn refer(
         &mut self,
         hit: bool,
@@ -82,7 +83,7 @@ impl Choice {
         let patience = (lead * frames + self.gain.max(0) as f64 / 2.0).min(frames);
         let asked_of = |number| if number == LRU { patience } else { asked };
         let ahead = (0..CONTENDERS).filter(|&number| self.leads[number].exceeds(asked_of(number)));
-        // Of equals the last, LIRS: most are ahead in a loop.
+        // In a loop several are ahead by the same: of those LIRS, the last, is taken.
         let other = ahead.max_by_key(|&number| self.leads[number].sum)?;
         *self = Self {
             followed: other,
@@ -91,6 +92,13 @@ impl Choice {
             ..Self::new()
         };
         Some(other)
+    }
+
+    /// From now on one block in 2 to the power of `sparser` is in the sample of those that were; if
+    /// that is below 0, so many times as many.
+    pub(super) fn resample(&mut self, sparser: i32) {
+        self.leads = Default::default();
+        self.gain = if sparser > 0 { self.gain >> sparser } else { self.gain << -sparser };
     }
 
     /// LRU is compared with what the cache did, not with what the followed one would have done: a

@@ -1,4 +1,4 @@
-//! Trials: small caches that see a sample of the blocks, one for each contender.
+//! Small caches that see a sample of the blocks, one for each contender: their trials.
 //!
 //! T2  A slot is in the table under the identity of its block, or free. A trial holds or remembers
 //!     no free one.
@@ -8,8 +8,8 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::contender::{CONTENDERS, Contender};
-use crate::{Demand, Handle};
+use super::contender::{CONTENDERS, contender};
+use crate::{Demand, Handle, Replacement};
 
 /// Slots at first.
 const SLOTS_MIN: usize = 64;
@@ -21,7 +21,7 @@ pub(super) struct Trials {
     shift: u32,
     /// Frames of the cache beside that need no smaller sample.
     sample: u32,
-    caches: Box<[Demand<Contender>; CONTENDERS]>,
+    caches: Box<[Demand<Replacement>; CONTENDERS]>,
     slots: BTreeMap<u32, Handle>,
     /// By slot: the identity of its block.
     identities: Vec<u32>,
@@ -31,36 +31,38 @@ pub(super) struct Trials {
 impl Trials {
     /// Empty ones beside a cache of `frames` frames, `sample` frames each at most.
     pub(super) fn new(frames: u32, sample: u32) -> Self {
-        let caches = core::array::from_fn(|number| Demand::new(Contender::new(number, 1), 1));
-        let mut trials = Self {
-            shift: 0,
+        let caches = core::array::from_fn(|number| Demand::new(contender(number, 1), 1));
+        Self {
+            shift: shift_for(frames, sample),
             sample,
             caches: Box::new(caches),
             slots: BTreeMap::new(),
             identities: Vec::new(),
             free: Vec::new(),
-        };
-        trials.set_frames(frames);
-        trials
+        }
     }
 
     /// Whether a block is in the sample.
     #[inline]
     pub(super) fn has(&self, identity: u32) -> bool {
-        // Numbers in a row are spread evenly: of a loop its share is in the sample, and no more.
+        // Numbers in a row are spread evenly: of a loop in a simulator its share is in the sample,
+        // and no more. Names that are hashes already are drawn at random.
         self.shift == 0 || identity.wrapping_mul(0x9e37_79b9) >> (32 - self.shift) == 0
     }
 
-    /// The cache beside has `frames` frames now. Says whether the sample is smaller for it: where
-    /// frames become fewer it stays as it is.
-    pub(super) fn set_frames(&mut self, frames: u32) -> bool {
-        let before = self.shift;
-        while frames >> self.shift > self.sample {
-            self.shift += 1;
+    /// The cache beside has `frames` frames now. Gives by how much the power has grown, if the
+    /// sample is another for it: smaller than before where there are more frames, and drawn anew,
+    /// with empty trials, where there is a quarter of those that it was drawn for.
+    pub(super) fn set_frames(&mut self, frames: u32) -> Option<i32> {
+        let (before, wanted) = (self.shift, shift_for(frames, self.sample));
+        if wanted > before {
+            self.shift = wanted;
+            let left: Vec<u32> = self.slots.keys().copied().filter(|&identity| !self.has(identity)).collect();
+            left.into_iter().for_each(|identity| self.remove(identity));
+        } else if wanted + 2 <= before {
+            *self = Self::new(frames, self.sample);
         }
-        let left: Vec<u32> = self.slots.keys().copied().filter(|&identity| !self.has(identity)).collect();
-        left.into_iter().for_each(|identity| self.remove(identity));
-        self.shift != before
+        (self.shift != before).then(|| self.shift as i32 - before as i32)
     }
 
     /// A block of the sample is referenced, and the cache beside holds `held` of them now: which
@@ -79,7 +81,7 @@ impl Trials {
         hits
     }
 
-    /// A block is gone for good.
+    /// A block left otherwise than by eviction.
     pub(super) fn remove(&mut self, identity: u32) {
         if let Some(slot) = self.slots.remove(&identity) {
             for cache in self.caches.iter_mut() {
@@ -137,6 +139,11 @@ impl Trials {
     }
 }
 
-fn is_known(caches: &[Demand<Contender>], slot: Handle) -> bool {
+/// The least power that makes `frames` frames no more than `sample`.
+fn shift_for(frames: u32, sample: u32) -> u32 {
+    (0..u32::BITS - 1).find(|&shift| frames >> shift <= sample).unwrap_or(u32::BITS - 1)
+}
+
+fn is_known(caches: &[Demand<Replacement>], slot: Handle) -> bool {
     caches.iter().any(|cache| cache.holds(slot) || cache.remembers(slot))
 }

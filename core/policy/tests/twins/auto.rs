@@ -28,7 +28,6 @@ struct Auto {
     /// From the least to the most recently used.
     recency: Vec<Handle>,
     order: Box<dyn Twin>,
-    leaving: Vec<Handle>,
     one_in: u32,
     trials: Vec<Box<dyn Twin>>,
     followed: usize,
@@ -47,7 +46,6 @@ impl Auto {
             frames,
             recency: Vec::new(),
             order: contender(S3_FIFO, frames),
-            leaving: Vec::new(),
             one_in: 1,
             trials: (0..5).map(|number| contender(number, 1)).collect(),
             followed: S3_FIFO,
@@ -70,10 +68,8 @@ impl Auto {
         self.recency.iter().filter(|handle| self.is_sampled(**handle)).count()
     }
 
-    fn refer(&mut self, handle: Handle, hit: bool) {
-        if !self.is_sampled(handle) {
-            return;
-        }
+    /// Which contenders hit.
+    fn try_all(&mut self, handle: Handle) -> Vec<bool> {
         let held = self.held();
         let refer = |trial: &mut Box<dyn Twin>| {
             if trial.residents().contains(&handle) {
@@ -86,7 +82,15 @@ impl Auto {
             trial.insert(handle);
             false
         };
-        let hits: Vec<bool> = self.trials.iter_mut().map(refer).collect();
+        self.trials.iter_mut().map(refer).collect()
+    }
+
+    fn refer(&mut self, handle: Handle, hit: bool) {
+        if !self.is_sampled(handle) {
+            return;
+        }
+        let held = self.held();
+        let hits = self.try_all(handle);
         let value = |hit: bool| f64::from(u8::from(hit));
         for number in 0..5 {
             let cache_counts = number == LRU && self.followed != LRU;
@@ -130,72 +134,72 @@ impl Auto {
             self.leads = vec![(0.0, 0); 5];
             self.doubled = (self.doubled + 1).min(8);
             self.calm = 0;
-            let mut former = std::mem::replace(&mut self.order, contender(best, self.frames)).ghosts();
-            former.sort_unstable();
-            self.leaving.extend(former);
+            self.order = contender(best, self.frames);
             self.recency.iter().for_each(|&handle| self.order.insert(handle));
         }
     }
 
-    fn forget(&mut self) {
-        self.leaving.drain(..self.leaving.len().min(4));
-    }
-
-    fn drop_from_lists(&mut self, handle: Handle) {
+    fn drop_from_recency(&mut self, handle: Handle) {
         self.recency.retain(|other| *other != handle);
-        self.leaving.retain(|other| *other != handle);
     }
 }
 
 impl Twin for Auto {
     fn hit(&mut self, handle: Handle) {
-        self.drop_from_lists(handle);
+        self.drop_from_recency(handle);
         self.recency.push(handle);
         self.order.hit(handle);
         self.refer(handle, true);
-        self.forget();
     }
 
     fn miss(&mut self, handle: Handle) {
-        self.drop_from_lists(handle);
+        self.drop_from_recency(handle);
         self.order.miss(handle);
-        self.forget();
     }
 
     fn insert(&mut self, handle: Handle) {
-        self.drop_from_lists(handle);
+        self.drop_from_recency(handle);
         self.recency.push(handle);
         self.order.insert(handle);
         self.refer(handle, false);
-        self.forget();
     }
 
     fn evict(&mut self, pinned: &dyn Fn(Handle) -> bool) -> Option<Handle> {
         let victim = self.order.evict(pinned)?;
-        self.drop_from_lists(victim);
-        self.forget();
+        self.drop_from_recency(victim);
         Some(victim)
     }
 
     fn remove(&mut self, handle: Handle) {
-        self.drop_from_lists(handle);
+        self.drop_from_recency(handle);
         self.order.remove(handle);
         self.trials.iter_mut().for_each(|trial| trial.remove(handle));
-        self.forget();
     }
 
     fn resize(&mut self, frames: u32) {
         self.frames = frames;
         self.order.resize(frames);
-        while frames / self.one_in > self.sample {
-            self.one_in *= 2;
+        let (before, mut wanted) = (self.one_in, 1);
+        while frames / wanted > self.sample {
+            wanted *= 2;
         }
-        for handle in 0..64 {
-            if !self.is_sampled(handle) {
+        if wanted > before {
+            self.one_in = wanted;
+            for handle in (0..64).filter(|&handle| !self.is_sampled(handle)).collect::<Vec<_>>() {
                 self.trials.iter_mut().for_each(|trial| trial.remove(handle));
             }
+            self.gain = self.gain.div_euclid(i64::from(wanted / before));
+            self.leads = vec![(0.0, 0); 5];
+        } else if wanted * 4 <= before {
+            self.one_in = wanted;
+            self.gain *= i64::from(before / wanted);
+            self.leads = vec![(0.0, 0); 5];
+            self.trials = (0..5).map(|number| contender(number, 1)).collect();
+            let sampled = self.recency.clone().into_iter().filter(|&handle| self.is_sampled(handle));
+            for handle in sampled.collect::<Vec<_>>() {
+                self.try_all(handle);
+            }
         }
-        self.forget();
     }
 
     fn residents(&self) -> Vec<Handle> {
@@ -203,7 +207,7 @@ impl Twin for Auto {
     }
 
     fn ghosts(&self) -> Vec<Handle> {
-        [self.order.ghosts(), self.leaving.clone()].concat()
+        self.order.ghosts()
     }
 }
 

@@ -44,9 +44,9 @@ impl Steward {
 
     /// The policy in whose order blocks of owners without control leave now: of `auto`, the one
     /// that it follows.
-    pub fn common_order(&self) -> PolicyName {
+    pub fn followed(&self) -> PolicyName {
         let common = self.owners.manager(COMMON).and_then(|manager| manager.levels().next());
-        common.map_or(PolicyName::Lru, |level| level.blocks.order())
+        common.map_or(PolicyName::Lru, |level| level.blocks.followed())
     }
 
     /// Placeholders in the table.

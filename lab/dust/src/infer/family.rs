@@ -156,10 +156,10 @@ const MEMCACHED_AT_PACE: Family = family(
     ],
 );
 
-/// Whether a policy can be found. A duel does as one of two others as long as that one is ahead:
+/// Whether a policy can be found. A duel and `auto` do as another as long as that one is ahead:
 /// what is found is the other.
 fn is_candidate(spec: Spec) -> bool {
-    !matches!(spec, Spec::Opt | Spec::OptBypass | Spec::Duel(_))
+    !matches!(spec, Spec::Opt | Spec::OptBypass | Spec::Auto(_) | Spec::Duel(_))
 }
 
 impl Family {

@@ -1,6 +1,6 @@
 //! A trace, steered and by the kernel alone.
 
-use pantler_pagecache::Options;
+use pantler_pagecache::{Options, asks_for_an_order};
 use pantler_policy::Spec;
 use pantler_steward::OptionsError;
 use pantler_trace::Prepared;
@@ -84,7 +84,7 @@ fn machine(settings: SteerSettings, blocks: &[u64]) -> Result<Machine<FaithfulHa
     // As with `pantler run --policy`.
     let options = Options {
         common_policy: settings.policy,
-        hits_are_watched: !matches!(settings.policy, Spec::Lru(_) | Spec::Auto(_)),
+        hits_are_watched: asks_for_an_order(settings.policy),
         ..Options::new(settings.budget)
     };
     // The backstop of a run's control group.
