@@ -25,9 +25,9 @@ pub enum HitWatch {
     /// From the first reference on: counters are complete.
     Always,
     /// Once something may have to be decided: when half of the budget is used and the kernel does
-    /// not reclaim, or a hint came, or counters were asked for. A profile, or a policy other than LRU
-    /// and `auto`, watches from the start. Until then a block counts as referenced when it comes,
-    /// and hits are not counted.
+    /// not reclaim, or a hint came, or counters were asked for. A profile, or a policy other than
+    /// LRU and `auto`, watches from the start. Until then a block counts as referenced when it
+    /// comes, and hits are not counted.
     #[default]
     WhenNeeded,
 }
