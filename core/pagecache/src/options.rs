@@ -13,8 +13,8 @@ const LIST_BATCH_BYTES: u32 = 256 << 10;
 /// Placeholders that are remembered for an owner without others (rule L6).
 const PLACEHOLDERS_ALONE: u32 = 256;
 
-/// Whether who chooses this policy for owners without hints asks for another order than the
-/// kernel's (G5). `auto` is for those that ask for nothing.
+/// Whether this policy for owners without hints asks for another order than the kernel's (G5).
+/// `auto` is for those that ask for nothing.
 pub fn asks_for_an_order(policy: Spec) -> bool {
     !matches!(policy, Spec::Lru(_) | Spec::Auto(_))
 }

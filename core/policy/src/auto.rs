@@ -20,9 +20,9 @@
 //! round. 32 references for each frame without a change halve it again. S3-FIFO is followed at
 //! first.
 //!
-//! LRU is the one that no user shall be worse off than. Its lead is over the cache itself, and 1/16
-//! of the frames and half of the misses that the cache has spared LRU's users are asked of it,
-//! whatever was changed before.
+//! No user shall be much worse off than under LRU. The lead of LRU is counted against what the
+//! cache itself missed. Asked of it are 1/16 of the frames and half of what the cache has gained on
+//! LRU, whatever was changed before.
 //!
 //! With a change the cache is ordered anew: from the block used longest ago on, each comes in as if
 //! it were referenced for the first time. That takes time in proportion to the frames.

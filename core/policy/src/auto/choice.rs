@@ -94,8 +94,8 @@ impl Choice {
         Some(other)
     }
 
-    /// From now on one block in 2 to the power of `sparser` is in the sample of those that were; if
-    /// that is below 0, so many times as many.
+    /// The sample has 2 to the power of `sparser` times fewer blocks from now on; more if that is
+    /// below 0.
     pub(super) fn resample(&mut self, sparser: i32) {
         self.leads = Default::default();
         self.gain = if sparser > 0 { self.gain >> sparser } else { self.gain << -sparser };
