@@ -32,8 +32,8 @@
 //! seem to fit in. The part that the cache does not hold is in the sample, too.
 //!
 //! R1  Resident handles are on `recency`; the order holds the same.
-//! R2  Ghosts are those of the order. What an earlier order remembered is forgotten, and told of
-//!     until the next verb.
+//! R2  Ghosts are those of the order. A change forgets what the earlier order remembered, and
+//!     `forgotten` tells of it until the next verb.
 //! R3  `held` is the number of residents in the sample.
 //!
 //! T1 to T3 are those of the choice and of the trials.
@@ -48,6 +48,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use crate::identities::Identities;
 use crate::parameters::parameters;
 use crate::{Handle, Links, List, Online, Policy, PolicyName, Replacement};
 
@@ -79,8 +80,7 @@ pub struct Auto {
     recency: List,
     /// What was forgotten by the last verb because the order changed.
     gone: Vec<Handle>,
-    /// Of each handle, if they were told.
-    identities: Vec<u32>,
+    identities: Identities,
     /// Resident blocks in the sample.
     held: u32,
     trials: Trials,
@@ -93,14 +93,10 @@ impl Auto {
         spec(self.choice.followed()).policy_name().unwrap_or_default()
     }
 
-    fn identity(&self, handle: Handle) -> u32 {
-        self.identities.get(handle as usize).copied().unwrap_or(handle)
-    }
-
     /// A handle is referenced that is resident now, and was before if it was a hit.
     #[inline]
     fn refer(&mut self, links: &Links, handle: Handle, hit: bool) {
-        let identity = self.identity(handle);
+        let identity = self.identities.of(handle);
         if !self.trials.has(identity) {
             return;
         }
@@ -126,7 +122,7 @@ impl Auto {
 
     /// The sample is another: trials that are empty for it hold what the cache holds.
     fn resample(&mut self, links: &Links, sparser: i32) {
-        let identities = self.recency.iter(links).map(|handle| self.identity(handle));
+        let identities = self.recency.iter(links).map(|handle| self.identities.of(handle));
         let sampled: Vec<u32> = identities.filter(|&identity| self.trials.has(identity)).collect();
         self.held = sampled.len() as u32;
         self.choice.resample(sparser);
@@ -140,7 +136,7 @@ impl Auto {
     /// A block leaves the cache.
     fn leave(&mut self, links: &mut Links, handle: Handle) {
         self.recency.remove(links, handle);
-        self.held -= u32::from(self.trials.has(self.identity(handle)));
+        self.held -= u32::from(self.trials.has(self.identities.of(handle)));
     }
 }
 
@@ -161,7 +157,7 @@ impl Online for Auto {
             order_links: Links::default(),
             recency: List::default(),
             gone: Vec::new(),
-            identities: Vec::new(),
+            identities: Identities::default(),
             held: 0,
             trials: Trials::new(frames, parameters.sample),
             choice,
@@ -189,7 +185,7 @@ impl Policy for Auto {
         self.reserve(links.capacity());
         self.recency.push_back(links, handle);
         self.order.insert(&mut self.order_links, handle);
-        self.held += u32::from(self.trials.has(self.identity(handle)));
+        self.held += u32::from(self.trials.has(self.identities.of(handle)));
         self.refer(links, handle, false);
     }
 
@@ -210,7 +206,7 @@ impl Policy for Auto {
         if is_resident || self.order.is_ghost(&self.order_links, handle) {
             self.order.remove(&mut self.order_links, handle);
         }
-        self.trials.remove(self.identity(handle));
+        self.trials.remove(self.identities.of(handle));
     }
 
     #[inline]
@@ -243,9 +239,7 @@ impl Policy for Auto {
     }
 
     fn identify(&mut self, handle: Handle, identity: u32) {
-        let known = self.identities.len() as Handle;
-        self.identities.extend(known..=handle);
-        self.identities[handle as usize] = identity;
+        self.identities.tell(handle, identity);
     }
 
     #[inline]
@@ -260,7 +254,7 @@ impl Policy for Auto {
         self.trials.validate();
         self.choice.validate();
         assert_eq!(self.order.len(), self.recency.len(), "R1: the order holds other blocks");
-        let is_of_sample = |&handle: &Handle| self.trials.has(self.identity(handle));
+        let is_of_sample = |&handle: &Handle| self.trials.has(self.identities.of(handle));
         assert_eq!(self.recency.iter(links).filter(is_of_sample).count() as u32, self.held, "R3");
     }
 }

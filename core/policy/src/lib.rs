@@ -35,6 +35,7 @@ extern crate alloc;
 
 mod demand;
 mod draws;
+mod identities;
 mod links;
 mod numbers;
 mod parameters;

@@ -21,8 +21,7 @@
 //! the number of an evicted block to another one says so by [`identify`](Policy::identify).
 //! Defaults: `window=0.01,protected=0.8,sample=10.0`.
 
-use alloc::vec::Vec;
-
+use crate::identities::Identities;
 use crate::parameters::{parameters, share_of};
 use crate::{Handle, Links, List, Online, Policy, Sketch};
 
@@ -51,16 +50,11 @@ pub struct WTinyLfu {
     protected_max: u32,
     lists: [List; 3],
     sketch: Sketch,
-    /// Under which number a handle is counted, if handles change hands; else empty.
-    identities: Vec<u32>,
+    /// Under which number a handle is counted.
+    identities: Identities,
 }
 
 impl WTinyLfu {
-    #[inline]
-    fn identity(&self, handle: Handle) -> u32 {
-        self.identities.get(handle as usize).copied().unwrap_or(handle)
-    }
-
     fn measure(&mut self, frames: u32) {
         self.window_max = share_of(frames, self.parameters.window).clamp(1, frames);
         self.protected_max = share_of(frames - self.window_max, self.parameters.protected);
@@ -104,10 +98,12 @@ impl WTinyLfu {
         if self.list(WINDOW).len() < self.window_max {
             return victim;
         }
-        if self.sketch.frequency(self.identity(newer)) <= self.sketch.frequency(self.identity(older)) {
+        if self.sketch.frequency(self.identities.of(newer))
+            <= self.sketch.frequency(self.identities.of(older))
+        {
             // The next candidate loses as often as not, too: have its counters at hand.
             if let Some(next) = self.lists[usize::from(WINDOW)].iter(links).nth(1) {
-                self.sketch.prefetch(self.identity(next));
+                self.sketch.prefetch(self.identities.of(next));
             }
             return candidate;
         }
@@ -129,7 +125,7 @@ impl Online for WTinyLfu {
             protected_max: 0,
             lists: [List::default(); 3],
             sketch: Sketch::new(frames, 1),
-            identities: Vec::new(),
+            identities: Identities::default(),
         };
         policy.measure(frames);
         policy
@@ -139,7 +135,7 @@ impl Online for WTinyLfu {
 impl Policy for WTinyLfu {
     #[inline]
     fn hit(&mut self, links: &mut Links, handle: Handle) {
-        self.sketch.increment(self.identity(handle));
+        self.sketch.increment(self.identities.of(handle));
         match links.mark(handle) {
             PROBATION => {
                 self.shift(links, handle, PROTECTED);
@@ -151,7 +147,7 @@ impl Policy for WTinyLfu {
 
     #[inline]
     fn miss(&mut self, _: &mut Links, handle: Handle) {
-        self.sketch.increment(self.identity(handle));
+        self.sketch.increment(self.identities.of(handle));
     }
 
     #[inline]
@@ -186,15 +182,13 @@ impl Policy for WTinyLfu {
     }
 
     fn identify(&mut self, handle: Handle, identity: u32) {
-        let known = self.identities.len() as Handle;
-        self.identities.extend(known..=handle);
-        self.identities[handle as usize] = identity;
+        self.identities.tell(handle, identity);
     }
 
     #[inline]
     fn prefetch(&self, links: &Links, handle: Handle) {
         links.prefetch(handle);
-        self.sketch.prefetch(self.identity(handle));
+        self.sketch.prefetch(self.identities.of(handle));
     }
 
     #[inline]

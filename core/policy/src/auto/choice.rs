@@ -79,7 +79,7 @@ impl Choice {
         }
         let frames = f64::from(held);
         let asked = (lead * f64::from(1 << self.caution)).min(1.0) * frames;
-        // What was gained on LRU may be lost again in part: it is ahead now and then.
+        // LRU is ahead now and then: part of what was gained on it may be lost again.
         let patience = (lead * frames + self.gain.max(0) as f64 / 2.0).min(frames);
         let asked_of = |number| if number == LRU { patience } else { asked };
         let ahead = (0..CONTENDERS).filter(|&number| self.leads[number].exceeds(asked_of(number)));

@@ -58,7 +58,7 @@ impl Auto {
         new
     }
 
-    /// The golden ratio of the handle, as a part of 1, lies in the first part of so many.
+    /// The fraction of the handle times the golden ratio is below that of the sample.
     fn is_sampled(&self, handle: Handle) -> bool {
         let part = u64::from(handle) * 0x9e37_79b9 % (1 << 32);
         part * u64::from(self.one_in) < 1 << 32
