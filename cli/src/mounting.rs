@@ -43,6 +43,10 @@ pub struct Mount {
     /// take only the pages that they have; over tiers a whole block each
     #[arg(long, value_name = "SIZE", value_parser = values::block_size, allow_negative_numbers = true)]
     pub block_size: Option<Size>,
+    /// Where cached blocks are: own, in memory of the mount; kernel, in the page cache, where a hit
+    /// does not ask the mount, which needs root and no tiers; auto, kernel where that can be had
+    #[arg(long, value_name = "WHERE", default_value = "own", value_parser = named(values::frames, values::keeper), hide_possible_values = true)]
+    pub frames: String,
     /// Reads that wait for the origin at a time, a thread each; one thread more answers what need
     /// not wait. Without it two for each processor, 4 to 16, and up to 16 for an object store
     #[arg(long, value_name = "COUNT", value_parser = |text: &str| values::whole(text, 1..=256_u16))]
@@ -298,6 +302,7 @@ impl Mount {
         let mut options = MountOptions::new(self.store.place(&self.origin)?, &self.mount_point);
         options.cache_bytes = self.cache.map_or(options.cache_bytes, Size::bytes);
         options.block_bytes = self.block_size.map_or(options.block_bytes, |size| size.bytes() as usize);
+        options.frames = parsed(&self.frames)?;
         options.threads = self.threads.map_or_else(|| options.suitable_threads(), usize::from);
         options.allocation = self.allocation;
         options.policy = self.policy.as_deref().map(parsed).transpose()?;
@@ -332,6 +337,10 @@ pub fn control_error(error: MountError) -> ControlError {
         MountError::Device(refused) => ControlError::Missing {
             what: error.to_string(),
             remedy: pantler_mount::device::remedy(refused).into(),
+        },
+        MountError::Watch(refused) if refused.is_missing() => ControlError::Missing {
+            what: error.to_string(),
+            remedy: "run as root, outside of containers, or leave out --frames kernel".into(),
         },
         MountError::Mount { error: cause, .. } => match remedy(cause) {
             Some(remedy) => ControlError::Missing {

@@ -109,6 +109,15 @@ pub fn owner_by(text: &str) -> Result<String, String> {
     known.map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
+pub fn frames() -> Vec<&'static str> {
+    vec!["own", "kernel", "auto"]
+}
+
+pub fn keeper(text: &str) -> Result<String, String> {
+    let known: Result<pantler_mount::Keeper, _> = text.parse();
+    known.map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
 pub fn lookahead(text: &str) -> Result<String, String> {
     if text == "auto" {
         return Ok(text.to_owned());

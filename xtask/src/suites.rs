@@ -20,12 +20,28 @@ const COMPUTING: [&str; 5] = ["core/", "lab/dust/all", "lab/sim/", "lab/trace/",
 /// Of these it takes longest, and begins first: nothing waits for it alone at the end.
 const LONGEST: &str = "lab/dust/all";
 
+/// Suites of the mount that hold for both kinds of frames: they run once more with those that the
+/// kernel keeps. Each begins with these folders and names.
+const BOTH_FRAMES: [&str; 5] = [
+    "body/mount/exerciser",
+    "body/mount/mappings",
+    "body/mount/origins",
+    "body/mount/reads",
+    "body/mount/semantics",
+];
+
+/// How the tests of a mount are told where its frames are to be.
+const KERNEL_FRAMES: (&str, &str) = ("PANTLER_TEST_FRAMES", "kernel");
+
 /// A test executable, and the folder that it expects to run in.
+#[derive(Clone)]
 pub struct Suite {
     folder: PathBuf,
     /// The folder's path in the tree, and what the suite is called there.
     pub name: String,
     pub executable: PathBuf,
+    /// Whether the frames of its mounts are the kernel's.
+    frames_of_kernel: bool,
 }
 
 /// What `cargo --message-format=json` says of what it built; the rest is ignored.
@@ -87,8 +103,13 @@ pub fn built(mut build: Command) -> Result<Suites> {
         let (true, Some(executable)) = (artifact.is_suite(), artifact.executable) else { continue };
         let folder = artifact.manifest_path.parent().context("a manifest lies in a folder")?.to_owned();
         let place = format!("{}/", folder.strip_prefix(&root).unwrap_or(&folder).display());
-        let suite = Suite { folder, name: format!("{place}{}", artifact.target.name), executable };
+        let name = format!("{place}{}", artifact.target.name);
+        let suite = Suite { folder, name, executable, frames_of_kernel: false };
         let computes = COMPUTING.iter().any(|known| suite.name.starts_with(known));
+        if BOTH_FRAMES.contains(&suite.name.as_str()) {
+            let name = format!("{}, frames of the kernel", suite.name);
+            suites.machine.push(Suite { name, frames_of_kernel: true, ..suite.clone() });
+        }
         if computes { &mut suites.computing } else { &mut suites.machine }.push(suite);
     }
     // Compilers end in any order, and tests take the same turns each time.
@@ -157,6 +178,9 @@ impl Suite {
         let start = Instant::now();
         let mut test = command(&[prefix, &[executable]].concat());
         test.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
+        if self.frames_of_kernel {
+            test.env(KERNEL_FRAMES.0, KERNEL_FRAMES.1);
+        }
         let done = test.env("PANTLER_FUZZ_SECONDS", fuzz_seconds).output()?;
         let mut out = std::io::stdout().lock();
         writeln!(out, "== {}, {:.1} s", self.name, start.elapsed().as_secs_f64())?;
@@ -181,7 +205,7 @@ mod tests {
         let script = format!("#!/bin/sh\necho >> {name}.runs\n[ $(wc -l < {name}.runs) -gt {times} ]\n");
         std::fs::write(&executable, script).unwrap();
         std::fs::set_permissions(&executable, std::fs::Permissions::from_mode(0o755)).unwrap();
-        Suite { folder: folder.to_owned(), name: name.to_owned(), executable }
+        Suite { folder: folder.to_owned(), name: name.to_owned(), executable, frames_of_kernel: false }
     }
 
     #[test]

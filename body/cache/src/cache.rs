@@ -16,8 +16,10 @@ use pantler_steward::scheduling::BATCH_SHARE;
 use pantler_steward::{Access, Block, FileId, Frame, Notice, OwnerId, Steward};
 
 use crate::frames::{Frames, Missing, Slot, State};
+use crate::lending::Lending;
 use crate::lower::{Attached, Below};
 use crate::memory::{Buffers, Slab};
+use crate::options::LENT_METADATA_BYTES;
 use crate::pages::{Cut, Pages};
 use crate::request::Request;
 use crate::scheduler::Scheduler;
@@ -25,6 +27,7 @@ use crate::{CacheError, Options};
 
 mod fetch;
 mod holes;
+mod lend;
 mod prefetch;
 mod tiers;
 mod write;
@@ -65,6 +68,8 @@ pub struct Cache {
     prefetches: Condvar,
     /// Lower tiers, nearest first.
     attached: Arc<[Attached]>,
+    /// Whether the kernel keeps what is read for it.
+    lends: bool,
     capacity: u32,
     fetches: AtomicU64,
     fetched_bytes: AtomicU64,
@@ -93,6 +98,31 @@ impl Cache {
     /// [`CacheError`] when sizes make no sense or memory is short.
     pub fn with_tiers(options: Options, tiers: Vec<Arc<dyn pantler_tier::Tier>>) -> Result<Self, CacheError> {
         let capacity = options.frames()?;
+        Self::build(options, capacity, tiers, |_, _| None)
+    }
+
+    /// An empty cache that lends what it reads [for the kernel](Request::kernel): the bytes are in
+    /// the kernel's page cache then, and not here as well. `take_back` has the kernel drop
+    /// bytes of the inode of that number, soon: it is called under the lock of the frames and must
+    /// not call back, nor wait.
+    ///
+    /// # Errors
+    /// [`CacheError`] when sizes make no sense or memory is short.
+    pub fn lending(
+        options: Options,
+        take_back: impl Fn(u64, Range<u64>) + Send + 'static,
+    ) -> Result<Self, CacheError> {
+        let capacity = options.frames_with(LENT_METADATA_BYTES)?;
+        let lending = |cut, frames| Some(Lending::new(cut, frames, Box::new(take_back)));
+        Self::build(options, capacity, Vec::new(), lending)
+    }
+
+    fn build(
+        options: Options,
+        capacity: u32,
+        tiers: Vec<Arc<dyn pantler_tier::Tier>>,
+        lending: impl FnOnce(Cut, u32) -> Option<Lending>,
+    ) -> Result<Self, CacheError> {
         let attached: Arc<[Attached]> = tiers.into_iter().map(Attached::new).collect();
         let waiting = if attached.is_empty() { 0 } else { options.demotions as usize + attached.len() };
         let spare = options.spare.max(1) as usize + waiting;
@@ -126,11 +156,14 @@ impl Cache {
         let pages_max = (capacity as usize + spare) as u64 * u64::from(cut.block_pages());
         // What lower tiers have is not where the origin's positions say.
         let batch_max = if attached.is_empty() { base / BATCH_SHARE } else { 0 };
+        let lending = lending(cut, base);
+        let lends = lending.is_some();
         let mut frames = Frames::new(
             steward,
             Buffers::new(cut, pages_max),
             Scheduler::new(options.order, options.prefetchers, batch_max),
             below,
+            lending,
         );
         frames.release(&slab);
         Ok(Self {
@@ -140,6 +173,7 @@ impl Cache {
             changed: Condvar::new(),
             prefetches: Condvar::new(),
             attached,
+            lends,
             capacity: base,
             fetches: AtomicU64::new(0),
             fetched_bytes: AtomicU64::new(0),
@@ -203,6 +237,7 @@ impl Cache {
             return Ok(use_bytes(&[]));
         }
         if let Some(reading) = self.read_in_place(request, length)? {
+            self.hand_over(request, reading.bytes().len());
             return Ok(use_bytes(reading.bytes()));
         }
         thread_local! {
@@ -213,6 +248,7 @@ impl Cache {
                 gathered.resize(length, 0);
             }
             let done = self.gather(request, &mut gathered[..length])?;
+            self.hand_over(request, done);
             Ok(use_bytes(&gathered[..done]))
         })
     }
@@ -221,6 +257,15 @@ impl Cache {
     /// be read without waiting. Asking is no reference. What is here may leave before
     /// it is read.
     pub fn held(&self, file: FileId, start: u64, end: u64) -> u64 {
+        self.known(file, start, end, |_, _| Pages::NONE)
+    }
+
+    /// As [`held`](Self::held), with what is lent to the kernel.
+    pub fn cached(&self, file: FileId, start: u64, end: u64) -> u64 {
+        self.known(file, start, end, Frames::lent)
+    }
+
+    fn known(&self, file: FileId, start: u64, end: u64, lent: impl Fn(&Frames, Frame) -> Pages) -> u64 {
         let block_bytes = self.block_bytes() as u64;
         let mut at = start;
         while at < end {
@@ -229,12 +274,12 @@ impl Cache {
             let last = (at / block_bytes + HELD_BATCH).min(end.div_ceil(block_bytes));
             for index in at / block_bytes..last {
                 let (begin, until) = (index * block_bytes, ((index + 1) * block_bytes).min(end));
-                let Some((_, slot)) = frames.find(Block::new(file, index)) else { return at - start };
+                let Some((frame, slot)) = frames.find(Block::new(file, index)) else { return at - start };
                 if slot.state != State::Ready {
                     return at - start;
                 }
                 let asked = self.cut.touched((at - begin) as usize..(until - begin) as usize);
-                let gap = slot.lacks(asked, self.cut).first_run();
+                let gap = (slot.lacks(asked, self.cut) & !lent(&frames, frame)).first_run();
                 let gap = gap.map_or(slot.valid as usize, |gap| self.cut.bytes(&gap).start) as u64;
                 if begin + gap < until {
                     return (begin + gap).max(at) - start;
@@ -373,11 +418,12 @@ impl Cache {
                         }
                         Some(slot) => {
                             // Some of its pages are here, and others are asked for.
-                            let missing = slot.lacks(part, self.cut);
+                            let asked = self.cut.pages_in(block, &self.asked(request).0);
                             let more = Missing {
                                 slot,
                                 extent: slot.valid,
-                                ..self.missing(request, block, frame, missing)
+                                is_new: false,
+                                ..self.missing(request, block, frame, part | asked)
                             };
                             if let Some(reading) = self.fetch_more(frames, request, more)? {
                                 return Ok(reading.into());
@@ -428,6 +474,11 @@ impl Cache {
             frames.release(&self.slab);
         }
         let has_left = found.is_some_and(|(frame, ticket)| frames.slot(frame).ticket != ticket);
+        if let (Access::Hit(frame) | Access::Arriving(frame) | Access::Miss(frame), Some(inode), false) =
+            (access, request.kernel, has_left)
+        {
+            frames.lend(block, frame, self.cut.pages_in(block, &pages), inode);
+        }
         (!has_left).then(|| (access, self.cut.pages_in(block, &part)))
     }
 

@@ -1,6 +1,7 @@
 //! The bookkeeping behind the cache's one lock: what each frame holds.
 //!
-//! F1  A slot that is not empty has a buffer; no two slots have the same.
+//! F1  A slot that is not empty has a buffer, unless the kernel has its block (K2 of `lending`); no two
+//!     slots have the same.
 //! F2  Every buffer that was taken is in a slot, or was put back: also while a fetch or an update
 //!     goes on with it after its slot was taken away.
 //! F3  A slot's ticket changes whenever its content is invalidated, so a thread that waited or
@@ -15,9 +16,11 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
+use pantler_kernel::clock;
 use pantler_steward::{Action, Block, Frame, Kept, OwnerId, Steward, Why};
 use pantler_tier::Put;
 
+use crate::lending::Lending;
 use crate::lower::Below;
 use crate::memory::{Buffers, Slab};
 use crate::notices::Notices;
@@ -71,6 +74,11 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
+    /// Whether it has a buffer: one whose bytes the kernel has needs none.
+    pub(crate) fn has_buffer(&self) -> bool {
+        self.buffer != NONE
+    }
+
     /// Which of these pages are to be brought: those of the file that are not here.
     pub(crate) fn lacks(&self, pages: Pages, cut: Cut) -> Pages {
         pages & cut.touched(0..self.valid as usize) & !self.held
@@ -88,6 +96,8 @@ pub(crate) struct Missing {
     pub(crate) pages: Pages,
     /// Bytes that the block has at least, as far as is known; 0 when nothing is.
     pub(crate) extent: u32,
+    /// Whether the block comes anew, and not more of it.
+    pub(crate) is_new: bool,
     /// The owner whose reference or lookahead asks for it.
     pub(crate) owner: OwnerId,
 }
@@ -113,6 +123,8 @@ pub(crate) struct Frames {
     steward: Steward,
     /// Lower tiers, when there are some.
     below: Option<Below>,
+    /// What the kernel has, where it keeps blocks.
+    lending: Option<Lending>,
     slots: Vec<Slot>,
     buffers: Buffers,
     tickets: u64,
@@ -134,10 +146,12 @@ impl Frames {
         buffers: Buffers,
         scheduler: Scheduler,
         below: Option<Below>,
+        lending: Option<Lending>,
     ) -> Self {
         Self {
             steward,
             below,
+            lending,
             slots: Vec::new(),
             buffers,
             tickets: 0,
@@ -197,11 +211,11 @@ impl Frames {
     pub(crate) fn obey(&mut self, slab: &Slab) {
         while let Some(action) = self.steward.poll() {
             match action {
-                Action::Drop { frame, to, .. } => {
+                Action::Drop { block, frame, to } => {
                     if let Some(to) = to {
                         self.put(frame, to, Put::Demote, slab);
                     }
-                    self.empty(frame, slab);
+                    self.empty(block, frame, slab);
                 }
                 Action::Put { frame, to } => self.put(frame, to, Put::Keep, slab),
                 Action::Pass { label, from, accessed_us } => {
@@ -329,13 +343,18 @@ impl Frames {
 
     /// From now on a frame that has bytes is being filled with more of them, and readers of its
     /// block wait. The caller becomes a user of its buffer, which has memory for `pages`, too.
-    pub(crate) fn refill(&mut self, frame: Frame, pages: Pages, slab: &Slab) {
+    /// `None` while it needs a buffer and all spare ones are in use.
+    pub(crate) fn refill(&mut self, frame: Frame, pages: Pages, slab: &Slab) -> Option<Slot> {
+        if !self.slot(frame).has_buffer() {
+            self.slot_mut(frame).buffer = self.buffers.take(slab)?;
+        }
         let slot = self.slot_mut(frame);
         assert!(slot.state == State::Ready, "F1: {frame:?} has no bytes");
         slot.state = State::Filling;
-        let Slot { buffer, held, .. } = *slot;
-        slab.enter(buffer);
-        self.buffers.back(buffer, held | pages, slab);
+        let slot = *slot;
+        slab.enter(slot.buffer);
+        self.buffers.back(slot.buffer, slot.held | pages, slab);
+        Some(slot)
     }
 
     /// A block holds these bytes from now on, `valid` of which the file has: readers may have them.
@@ -344,7 +363,79 @@ impl Frames {
         *slot = Slot { valid, held, state: State::Ready, ..*slot };
         let buffer = slot.buffer;
         self.buffers.back(buffer, held, slab);
-        self.steward.weigh(block, held.count());
+        self.steward.weigh(block, (held | self.lent(frame)).count());
+    }
+
+    /// Pages of a frame's block that the kernel may have.
+    pub(crate) fn lent(&self, frame: Frame) -> Pages {
+        self.lending.as_ref().map_or(Pages::NONE, |lending| lending.pages(frame))
+    }
+
+    /// Blocks of which the kernel may have pages.
+    pub(crate) fn lent_blocks(&self) -> u64 {
+        self.lending.as_ref().map_or(0, Lending::blocks)
+    }
+
+    /// The kernel will get pages of a block, and asked for them by now (K1).
+    pub(crate) fn lend(&mut self, block: Block, frame: Frame, pages: Pages, inode: u64) {
+        let Some(lending) = &mut self.lending else { return };
+        lending.lend(frame, pages, inode, clock::monotonic_ns());
+        if lending.pass(block, frame) {
+            self.steward.pin(block);
+        }
+        while let Some(block) = lending.pass_no_more() {
+            self.steward.unpin(block);
+        }
+    }
+
+    /// The kernel gets what it asked for of a block: what it has all of is not kept here (K2). Who
+    /// reads that now is a user of the buffer, which stays as it is until then (M2).
+    pub(crate) fn hand_over(&mut self, block: Block, slab: &Slab) {
+        let Some((frame, slot)) = self.find(block) else { return };
+        let lent = self.lent(frame);
+        if slot.state == State::Ready && slot.has_buffer() && (slot.held & !lent).is_empty() {
+            *self.slot_mut(frame) = Slot { buffer: NONE, held: Pages::NONE, ..slot };
+            self.buffers.put_back(slot.buffer, slab);
+        }
+        self.steward.weigh(block, (self.slot(frame).held | lent).count());
+    }
+
+    /// Pages of a block were read at that time: those for which that is a new reference.
+    pub(crate) fn seen(&mut self, block: Block, frame: Frame, pages: Pages, time_ns: u64) -> Pages {
+        let valid = self.slot(frame).valid;
+        let Some(lending) = &mut self.lending else { return Pages::NONE };
+        let new = lending.seen(frame, pages, time_ns);
+        if lending.has_passed(frame, valid) {
+            self.steward.unpin(block);
+        }
+        new
+    }
+
+    /// The kernel dropped pages of a block at that time.
+    pub(crate) fn gone(&mut self, block: Block, frame: Frame, pages: Pages, time_ns: u64, slab: &Slab) {
+        let Some(lending) = &mut self.lending else { return };
+        lending.gone(frame, pages, time_ns);
+        let (lent, slot) = (lending.pages(frame), self.slot(frame));
+        if slot.state != State::Ready {
+            return;
+        }
+        match (slot.held | lent).count() {
+            0 => self.discard(block, slab),
+            count => self.steward.weigh(block, count),
+        }
+    }
+
+    /// See [`Lending::take_back`].
+    pub(crate) fn take_back(&self, block: Block, pages: Pages) {
+        if let (Some(lending), Some((frame, slot))) = (&self.lending, self.find(block)) {
+            lending.take_back(block, frame, slot.held & pages);
+        }
+    }
+
+    /// A write made the last bytes of a block that the kernel has.
+    pub(crate) fn extend(&mut self, frame: Frame, valid: u32) {
+        let slot = self.slot_mut(frame);
+        slot.valid = slot.valid.max(valid);
     }
 
     /// The block leaves without being replaced: a failed fetch, or content that was invalidated.
@@ -375,7 +466,7 @@ impl Frames {
 
     /// A prefetch brought nothing: counted and forgotten.
     pub(crate) fn fail(&mut self, block: Block, frame: Frame, slab: &Slab) {
-        self.empty(frame, slab);
+        self.empty(block, frame, slab);
         self.steward.failed(block);
         self.obey(slab);
     }
@@ -391,7 +482,10 @@ impl Frames {
         self.tickets
     }
 
-    fn empty(&mut self, frame: Frame, slab: &Slab) {
+    fn empty(&mut self, block: Block, frame: Frame, slab: &Slab) {
+        if let Some(lending) = &mut self.lending {
+            lending.leave(block, frame);
+        }
         self.tickets += 1;
         let emptied = Slot { ticket: self.tickets, ..EMPTY };
         let before = std::mem::replace(self.slot_mut(frame), emptied);
@@ -457,8 +551,12 @@ impl Frames {
         self.scheduler.validate();
         let mut used = vec![None; slab.buffers() as usize];
         for (index, slot) in self.slots.iter().enumerate() {
-            let filled = slot.buffer != NONE;
-            assert!(slot.state != State::Ready || filled, "F1: slot {index} is ready without a buffer");
+            let filled = slot.has_buffer();
+            let is_lent = !self.lent(Frame(index as u32)).is_empty();
+            assert!(
+                slot.state != State::Ready || filled || is_lent && slot.held.is_empty(),
+                "F1: slot {index} is ready without a buffer"
+            );
             assert!(slot.state != State::Empty || !filled, "F1: slot {index} is empty with a buffer");
             assert!(slot.state != State::Queued || !filled, "F4: slot {index} is queued with a buffer");
             if filled {

@@ -22,7 +22,7 @@
 //! let cache = Cache::new(options).unwrap();
 //! let text: Arc<dyn Source> = Arc::new(Text(b"seen twice, fetched once"));
 //! let (owner, file) = (OwnerId(1), FileId(1));
-//! let request = Request { owner, file, offset: 5, length: 5, size: 24, source: &text };
+//! let request = Request { owner, file, offset: 5, length: 5, size: 24, source: &text, kernel: None };
 //! for _ in 0..2 {
 //!     assert_eq!(cache.read(&request, |bytes| bytes.to_vec()).unwrap(), b"twice");
 //! }
@@ -35,6 +35,7 @@
 mod cache;
 mod error;
 mod frames;
+mod lending;
 mod lower;
 mod memory;
 mod notices;

@@ -19,6 +19,8 @@ pub const FRAME_METADATA_BYTES: u64 = 352;
 /// What it is charged with in addition when the policy remembers blocks that left. Measured at up
 /// to 1,130 bytes in all, with `mq`, in the same test.
 pub const MEMORY_METADATA_BYTES: u64 = 1024;
+/// What it is charged with in addition when the kernel keeps its bytes: what is known of that.
+pub(crate) const LENT_METADATA_BYTES: u64 = 48;
 /// Blocks a cache must have room for: fewer, and one large request could pin them all.
 const FRAMES_MIN: u64 = 4;
 
@@ -109,6 +111,11 @@ impl Options {
     /// # Errors
     /// [`CacheError`] naming the value that makes no sense.
     pub fn frames(&self) -> Result<u32, CacheError> {
+        self.frames_with(0)
+    }
+
+    /// The same where each block is charged with `more` bytes.
+    pub(crate) fn frames_with(&self, more: u64) -> Result<u32, CacheError> {
         if !self.block_bytes.is_power_of_two()
             || !(BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(&self.block_bytes)
         {
@@ -116,7 +123,7 @@ impl Options {
         }
         let block = self.block_bytes as u64;
         let spare = (u64::from(self.spare) + u64::from(self.demotions)) * block;
-        let charged = block + self.metadata_bytes();
+        let charged = block + self.metadata_bytes() + more;
         let frames = self.cache_bytes.saturating_sub(spare) / charged;
         if frames < FRAMES_MIN {
             let least = spare + FRAMES_MIN * charged;

@@ -19,4 +19,7 @@ pub struct Request<'a> {
     pub size: u64,
     /// Where missing blocks come from, and those looked ahead, perhaps after the answer.
     pub source: &'a Arc<dyn Source>,
+    /// The number by which the kernel knows the file, if the bytes are for its page cache: a cache
+    /// that [lends](crate::Cache::lending) does not keep them as well. `None` for a program.
+    pub kernel: Option<u64>,
 }

@@ -64,8 +64,15 @@ fn read_list(order: &[u64], bad: Option<u64>) -> Vec<(u64, u64)> {
         cache.give_list(OwnerId(1), &order.iter().map(entry).collect::<Vec<_>>()).unwrap();
         for &block in order {
             let (offset, size) = (block * BLOCK as u64, disk.bytes.len() as u64);
-            let request =
-                Request { owner: OwnerId(1), file: FILE, offset, length: BLOCK, size, source: &source };
+            let request = Request {
+                owner: OwnerId(1),
+                file: FILE,
+                offset,
+                length: BLOCK,
+                size,
+                source: &source,
+                kernel: None,
+            };
             let read = cache.read(&request, |bytes| {
                 let start = offset as usize;
                 let expected = &disk.bytes[start..(start + BLOCK).min(disk.bytes.len())];

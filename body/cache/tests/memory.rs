@@ -52,6 +52,31 @@ fn blocks_and_bookkeeping_fit_in_the_size_given() {
     }
 }
 
+/// What the kernel keeps takes no memory here but for its bookkeeping.
+#[test]
+fn blocks_that_are_lent_take_their_bookkeeping() {
+    let _alone = ALONE.lock().unwrap();
+    let options = Options { cache_bytes: 64 << 20, block_bytes: 4096, ..Options::default() };
+    let cache_bytes = options.cache_bytes;
+    let before = resident_bytes();
+    let cache = Cache::lending(options, |_, _| ()).unwrap();
+    let zeros: Arc<dyn Source> = Arc::new(Zeros);
+    let (file, size) = (FileId(1), 1 << 30);
+    for pass in 0..2_u64 {
+        for block in 0..3 * u64::from(cache.capacity()) {
+            let offset = (pass + block) * 4096;
+            let (owner, length) = (OwnerId(block % 3), 4096);
+            let request = Request { owner, file, offset, length, size, source: &zeros, kernel: Some(9) };
+            cache.read(&request, |bytes| assert_eq!(bytes.len(), 4096)).unwrap();
+        }
+    }
+    cache.validate();
+    let used = resident_bytes().saturating_sub(before);
+    let bookkeeping = cache_bytes - u64::from(cache.capacity()) * 4096;
+    println!("lent: {used} of {bookkeeping}");
+    assert!(used <= bookkeeping, "{used} bytes for {} blocks, {bookkeeping} at most", cache.capacity());
+}
+
 /// Short blocks take the memory of their pages, whatever the buffers held before.
 #[test]
 fn short_blocks_fit_in_the_size_given() {
@@ -61,7 +86,7 @@ fn short_blocks_fit_in_the_size_given() {
     let zeros: Arc<dyn Source> = Arc::new(Zeros);
     let read = |cache: &Cache, file: u64, offset: u64, length: usize, size: u64| {
         let file = FileId(file);
-        let request = Request { owner: OwnerId(1), file, offset, length, size, source: &zeros };
+        let request = Request { owner: OwnerId(1), file, offset, length, size, source: &zeros, kernel: None };
         cache.read(&request, |bytes| assert_eq!(bytes.len(), length)).unwrap();
     };
     // The stack that a read takes is there before, and is not the cache's.
@@ -102,7 +127,15 @@ fn fits(name: &str, options: Options, prepare: impl FnOnce(&Cache)) {
     for offset in (0..size).step_by(4096) {
         for owner in [1, 2] {
             let file = FileId(owner);
-            let request = Request { owner: OwnerId(owner), file, offset, length: 4096, size, source: &zeros };
+            let request = Request {
+                owner: OwnerId(owner),
+                file,
+                offset,
+                length: 4096,
+                size,
+                source: &zeros,
+                kernel: None,
+            };
             cache.read(&request, |bytes| assert_eq!(bytes.len(), 4096)).unwrap();
         }
     }

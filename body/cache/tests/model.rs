@@ -59,7 +59,9 @@ fn read(
     let size = source.bytes.lock().unwrap().len() as u64;
     let (owner, file, offset) = (OwnerId(owner), FileId(1), offset as u64);
     let source: Arc<dyn Source> = Arc::clone(source) as _;
-    cache.read(&Request { owner, file, offset, length, size, source: &source }, |bytes| bytes.to_vec())
+    cache.read(&Request { owner, file, offset, length, size, source: &source, kernel: None }, |bytes| {
+        bytes.to_vec()
+    })
 }
 
 #[derive(Debug, Clone)]
@@ -357,8 +359,15 @@ fn a_reader_that_began_before_the_file_grew_hides_none_of_its_bytes() {
         // It learned the size before the change, and reads after it.
         let late: Arc<dyn Source> = Arc::clone(&source) as _;
         let size = before as u64;
-        let request =
-            Request { owner: OwnerId(1), file: FileId(1), offset: 0, length: after, size, source: &late };
+        let request = Request {
+            owner: OwnerId(1),
+            file: FileId(1),
+            offset: 0,
+            length: after,
+            size,
+            source: &late,
+            kernel: None,
+        };
         assert_eq!(cache.read(&request, |bytes| bytes.len()).unwrap(), before);
         let pages = before.next_multiple_of(page).min(after) as u64;
         assert_eq!(cache.held(FileId(1), 0, after as u64), pages, "what its pages hold, and no more");
@@ -378,7 +387,7 @@ fn a_reader_that_believes_a_file_longer_reads_what_there_is() {
     let read = |offset: usize, length: usize| {
         let (owner, file_id, size) = (OwnerId(1), FileId(1), 12 * BLOCK as u64);
         let offset = offset as u64;
-        let request = Request { owner, file: file_id, offset, length, size, source: &file };
+        let request = Request { owner, file: file_id, offset, length, size, source: &file, kernel: None };
         cache.read(&request, |bytes| bytes.len()).unwrap()
     };
     assert_eq!(read(0, 12 * BLOCK), there);

@@ -101,7 +101,15 @@ fn clients_in_namespaces_do_as_in_the_simulator() {
         }
         let source: Arc<dyn Source> = Arc::clone(&origin) as _;
         let (offset, length, size) = (block * BLOCK as u64, BLOCK, 1 << 40);
-        let request = Request { owner: OwnerId(1), file: FileId(1), offset, length, size, source: &source };
+        let request = Request {
+            owner: OwnerId(1),
+            file: FileId(1),
+            offset,
+            length,
+            size,
+            source: &source,
+            kernel: None,
+        };
         caches[client]
             .read(&request, |bytes| assert!(bytes.iter().all(|byte| *byte == block as u8)))
             .unwrap();

@@ -30,7 +30,7 @@ impl Source for Zeros {
 fn read(cache: &Cache, block: u64, size: u64) {
     let source: Arc<dyn Source> = Arc::new(Zeros);
     let (owner, file, offset, length) = (OwnerId(1), FileId(1), block * BLOCK, BLOCK as usize);
-    let request = Request { owner, file, offset, length, size, source: &source };
+    let request = Request { owner, file, offset, length, size, source: &source, kernel: None };
     cache.read(&request, |bytes| assert_eq!(bytes.len() as u64, BLOCK)).unwrap();
 }
 

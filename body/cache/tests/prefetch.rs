@@ -99,7 +99,7 @@ impl Scene {
         let size = source.bytes.lock().unwrap().len() as u64;
         let shared: Arc<dyn Source> = Arc::clone(source) as _;
         let (owner, offset) = (OwnerId(owner), offset as u64);
-        let request = Request { owner, file: FILE, offset, length, size, source: &shared };
+        let request = Request { owner, file: FILE, offset, length, size, source: &shared, kernel: None };
         self.cache.read(&request, |bytes| bytes.to_vec())
     }
 
@@ -309,8 +309,15 @@ fn a_list_of_any_length_is_refilled_and_its_files_are_let_go() {
             assert!(Arc::strong_count(&source) < 20_000 + 12_000, "files behind the cursor are let go");
         }
         let file = FileId(file);
-        let request =
-            Request { owner: OwnerId(1), file, offset: 0, length: 1, size: BLOCK as u64, source: &shared };
+        let request = Request {
+            owner: OwnerId(1),
+            file,
+            offset: 0,
+            length: 1,
+            size: BLOCK as u64,
+            source: &shared,
+            kernel: None,
+        };
         scene.cache.read(&request, |bytes| assert_eq!(bytes.len(), 1)).unwrap();
     }
     let seen = scene.cache.with_steward(|steward| steward.prefetched());

@@ -75,7 +75,8 @@ impl Scene {
 
     fn read(&self, source: &Arc<dyn Source>, block: u64, size: usize) -> io::Result<Vec<u8>> {
         let (owner, offset) = (OwnerId(1), block * BLOCK as u64);
-        let request = Request { owner, file: FILE, offset, length: BLOCK, size: size as u64, source };
+        let request =
+            Request { owner, file: FILE, offset, length: BLOCK, size: size as u64, source, kernel: None };
         self.cache.read(&request, |bytes| bytes.to_vec())
     }
 }

@@ -116,8 +116,15 @@ impl Source for Origin {
 fn read(cache: &Cache, index: u64) -> u8 {
     let source: Arc<dyn Source> = Arc::new(Origin);
     let (offset, size) = (index * BLOCK as u64, 1 << 30);
-    let request =
-        Request { owner: OwnerId(1), file: FileId(1), offset, length: BLOCK, size, source: &source };
+    let request = Request {
+        owner: OwnerId(1),
+        file: FileId(1),
+        offset,
+        length: BLOCK,
+        size,
+        source: &source,
+        kernel: None,
+    };
     cache.read(&request, |bytes| bytes[0]).unwrap()
 }
 

@@ -79,8 +79,15 @@ fn the_index_of_tiers_stays_below_its_bound_however_many_blocks_are_read() {
         let mut most = 0;
         for index in 0..4 * u64::from(frames) {
             let (offset, size) = (index * BLOCK as u64, 1 << 40);
-            let request =
-                Request { owner: OwnerId(1), file: FileId(1), offset, length: BLOCK, size, source: &source };
+            let request = Request {
+                owner: OwnerId(1),
+                file: FileId(1),
+                offset,
+                length: BLOCK,
+                size,
+                source: &source,
+                kernel: None,
+            };
             cache.read(&request, |bytes| assert_eq!(bytes.len(), BLOCK)).unwrap();
             if index % 64 == 0 {
                 most = most.max(cache.tier_index_bytes());

@@ -258,6 +258,9 @@ impl Body for MountBody {
             ("descriptors_refused".to_owned(), descriptors_refused),
             ("lists_discarded".to_owned(), self.core.programs.lists().discarded_count()),
         ]);
+        if self.core.lends() {
+            body_counters.insert("blocks_of_kernel".to_owned(), self.core.cache().lent_blocks());
+        }
         if let Origin::Store(store) = &self.core.shelf.origin {
             body_counters.insert("keys_left_out".to_owned(), store.left_out());
         }

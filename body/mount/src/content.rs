@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use fuser::{INodeNo, Notifier};
 use pantler_cache::Cache;
-use pantler_origin::{Attributes, Look, OpenFile, Origin};
+use pantler_origin::{Attributes, Look, OpenFile, Origin, Time};
 use pantler_steward::FileId;
 
 use crate::pages::Pages;
@@ -61,6 +61,11 @@ pub(crate) struct Content {
     writers: AtomicU32,
     /// What the kernel holds of it.
     pub(crate) pages: Pages,
+    /// The version of which the kernel may have pages that it keeps from one read to the next.
+    shown: AtomicU64,
+    /// Size and time of modification that the kernel was told last: when others are told it drops
+    /// its pages by itself.
+    told: Mutex<Option<(u64, Time)>>,
 }
 
 impl State {
@@ -141,7 +146,8 @@ impl Shelf {
 
 impl Content {
     pub(crate) fn new(shelf: &Shelf) -> Self {
-        Self { file: AtomicU64::new(shelf.new_file()), ..Self::default() }
+        let file = shelf.new_file();
+        Self { file: AtomicU64::new(file), shown: AtomicU64::new(file), ..Self::default() }
     }
 
     /// Notes that a file of this mount is open for writing from now on.
@@ -167,8 +173,30 @@ impl Content {
         self.size.load(Ordering::Acquire)
     }
 
+    /// The current version, if the kernel may have pages of one before it.
+    pub(crate) fn outdates(&self) -> Option<FileId> {
+        let file = self.file();
+        (self.shown.load(Ordering::Acquire) != file.0).then_some(file)
+    }
+
+    /// The kernel is told these attributes. Says whether they are those that it was told before.
+    pub(crate) fn tell(&self, attributes: &Attributes) -> bool {
+        let now = Some((attributes.size, attributes.modified));
+        std::mem::replace(&mut *self.told.lock().expect("nothing panics under it"), now) == now
+    }
+
+    /// Whether a file of this mount is open for writing.
+    pub(crate) fn is_written(&self) -> bool {
+        self.writers.load(Ordering::Acquire) > 0
+    }
+
+    /// The kernel has dropped its pages of versions before this one.
+    pub(crate) fn is_shown(&self, version: FileId) {
+        self.shown.store(version.0, Ordering::Release);
+    }
+
     /// Looks at the file through a descriptor. If it changed behind the mount, the kernel is told.
-    pub(crate) fn look(&self, shelf: &Shelf, number: u64, file: &OpenFile) -> io::Result<()> {
+    pub(crate) fn look(&self, shelf: &Shelf, number: u64, file: &OpenFile) -> io::Result<Attributes> {
         let before = self.file();
         self.look_through(shelf, (number, before), file, self.lock())
     }
@@ -191,7 +219,7 @@ impl Content {
         }
         let before = self.file();
         match self.state.try_lock() {
-            Ok(state) => self.look_through(shelf, (number, before), file, state),
+            Ok(state) => self.look_through(shelf, (number, before), file, state).map(drop),
             Err(TryLockError::WouldBlock) => Ok(()),
             Err(TryLockError::Poisoned(_)) => panic!("V1: a change broke off"),
         }
@@ -203,13 +231,13 @@ impl Content {
         (number, before): (u64, FileId),
         file: &OpenFile,
         mut state: MutexGuard<'_, State>,
-    ) -> io::Result<()> {
+    ) -> io::Result<Attributes> {
         let look = self.look_locked(shelf, &mut state, || file.attributes(), || self.has_writers(file));
         drop(state);
         if self.file() != before {
             shelf.forget_attributes(number);
         }
-        look.map(drop)
+        look
     }
 
     /// Changes the file through the mount (V1): `change` acts on the origin, `agree` brings the

@@ -227,7 +227,7 @@ impl Core {
                 Ok(call.answer(0))
             }
             Call::Held { start, end } => {
-                let held = self.cache().held(file, start, end.min(handle.content.size()));
+                let held = self.cache().cached(file, start, end.min(handle.content.size()));
                 Ok(call.answer(held as i64))
             }
             // Answered above.

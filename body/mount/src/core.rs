@@ -37,6 +37,8 @@ pub(crate) struct Core {
     pub(crate) programs: Programs,
     pub(crate) tier_threads: TierThreads,
     pub(crate) page_dropper: PageDropper,
+    /// Whether the kernel keeps what is read for its pages.
+    lends: AtomicBool,
     /// Reads that wait for blocks, or would.
     pub(crate) limiter: Limiter<Read>,
     /// Whether a control door gave the mount point back; by now it may be another mount's.
@@ -53,7 +55,12 @@ impl Core {
         let options = MountOptions { read_only: options.read_only || options.origin.is_store(), ..options };
         let opened = tiers::open(&options)?;
         let all = opened.iter().map(|(tier, _)| Arc::clone(tier)).collect();
-        let cache = Cache::with_tiers(options.cache(), all).map_err(|error| {
+        let page_dropper = PageDropper::default();
+        let cache = match options.may_lend() {
+            true => Cache::lending(options.cache(), page_dropper.take_back()),
+            false => Cache::with_tiers(options.cache(), all),
+        };
+        let cache = cache.map_err(|error| {
             tiers::unmake(&opened);
             options.refused(error)
         })?;
@@ -82,9 +89,19 @@ impl Core {
             listings: Table::new(),
             programs,
             tier_threads: TierThreads::default(),
-            page_dropper: PageDropper::default(),
+            page_dropper,
+            lends: AtomicBool::new(false),
             broken: AtomicBool::new(false),
         })
+    }
+
+    /// From now on the kernel keeps what is read: its pages are watched.
+    pub(crate) fn begin_to_lend(&self) {
+        self.lends.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn lends(&self) -> bool {
+        self.lends.load(Ordering::Acquire)
     }
 
     /// A control door gave the mount point back.
@@ -146,6 +163,12 @@ impl Core {
 
     /// What the kernel is told about inode `number`.
     pub(crate) fn shown(&self, attributes: &Attributes, number: u64) -> FileAttr {
+        if self.lends()
+            && let Ok(inode) = self.inodes.get(number)
+            && let Ok(content) = inode.content()
+        {
+            content.tell(attributes);
+        }
         to_kernel(attributes, number, self.cache().block_bytes())
     }
 
@@ -177,6 +200,37 @@ impl Core {
             self.shelf.forget_attributes(number);
         }
         result
+    }
+
+    /// The same for an inode by number: through an open file if there is one, which tells of writers,
+    /// too.
+    pub(crate) fn look_at(&self, number: u64, handle: Option<u64>) -> io::Result<(Arc<Inode>, Attributes)> {
+        let inode = self.inodes.get(number)?;
+        let handle = handle.and_then(|handle| self.files.get(handle).ok());
+        let looked = match handle.filter(|handle| handle.number == number) {
+            Some(handle) => handle.content.look(&self.shelf, number, &handle.file)?,
+            None => self.look(&inode)?,
+        };
+        Ok((inode, looked))
+    }
+
+    /// Answers about an inode: where the kernel keeps pages, once it has none of a version before
+    /// the one that is answered about. `attributes` are part of the answer: if they are new to the
+    /// kernel it drops its pages by itself when it gets them, and it would not take them if it were
+    /// told to drop pages meanwhile.
+    pub(crate) fn answer_up_to_date(
+        &self,
+        inode: &Inode,
+        attributes: Option<&Attributes>,
+        answer: impl FnOnce() + Send + 'static,
+    ) {
+        let Some(content) = inode.content().ok().filter(|_| self.lends()) else { return answer() };
+        let Some(version) = content.outdates() else { return answer() };
+        if attributes.is_some_and(|attributes| !content.tell(attributes)) {
+            content.is_shown(version);
+            return answer();
+        }
+        self.page_dropper.answer_up_to_date((inode.number, Arc::clone(content), version), answer);
     }
 
     /// Refuses with `EROFS` where the mount is read only, also when the kernel was told to mount it

@@ -27,6 +27,9 @@ pub enum MountError {
     /// The mount point cannot be used, or the kernel refused the mount.
     #[error("mount point {}: {error}", path.display())]
     Mount { path: PathBuf, error: io::Error },
+    /// The kernel cannot keep its blocks, because it would not be seen what happens to them.
+    #[error("frames kernel: {0}")]
+    Watch(#[from] pantler_steer::SteerError),
     /// It was unmounted, because a request broke off.
     #[error("mount {}: a request panicked, see the log", path.display())]
     Broken { path: PathBuf },

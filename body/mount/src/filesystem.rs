@@ -16,11 +16,10 @@ use fuser::{
 };
 use pantler_origin::{Attributes, Changes};
 
-use crate::attributes::{device_from_kernel, time};
+use crate::attributes::{device_from_kernel, time, to_kernel};
 use crate::core::Core;
 use crate::errno::errno;
 use crate::naming::Entered;
-use crate::reading::OPEN_FLAGS;
 use crate::writing::Changed;
 
 /// Largest request: what the kernel allows, and what one reply buffer has to hold.
@@ -43,6 +42,10 @@ const CAPABILITIES: &[InitFlags] = &[
 /// else reads ahead there. The kernel knows nothing of the blocks in the cache, and asks for them
 /// again. Measured: docs/decisions/0088-mappings-read-little-around-faults.md.
 const AROUND_FAULT_BYTES: u32 = 32 << 10;
+
+/// Bytes that the kernel reads ahead where it keeps the pages: they are frames, and a request for
+/// each page would cost more than the read.
+const AHEAD_BYTES: u32 = 128 << 10;
 
 /// Listings with attributes.
 const LISTING_CAPABILITIES: &[InitFlags] =
@@ -119,7 +122,8 @@ impl Filesystem for Served {
         if let Err(nearest) = config.set_max_write(REQUEST_BYTES_MAX) {
             let _ = config.set_max_write(nearest);
         }
-        if let Err(nearest) = config.set_max_readahead(AROUND_FAULT_BYTES) {
+        let ahead = if self.core().options.may_lend() { AHEAD_BYTES } else { AROUND_FAULT_BYTES };
+        if let Err(nearest) = config.set_max_readahead(ahead) {
             let _ = config.set_max_readahead(nearest);
         }
         // Without privileges the host may be allowed to list what it may not search: then names
@@ -142,9 +146,13 @@ impl Filesystem for Served {
         self.core().inodes.forget(number.0, count);
     }
 
-    fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        let looked = self.core().inodes.get(number.0).and_then(|inode| self.core().look(&inode));
-        self.attributes(looked, number, reply);
+    fn getattr(&self, _: &Request, number: INodeNo, handle: Option<FileHandle>, reply: ReplyAttr) {
+        let looked = self.core().look_at(number.0, handle.map(|handle| handle.0));
+        answer!(looked, reply, (inode, attributes) => {
+            let core = self.core();
+            let (ttl, shown) = (core.ttl(), to_kernel(&attributes, number.0, core.cache().block_bytes()));
+            core.answer_up_to_date(&inode, Some(&attributes), move || reply.attr(&ttl, &shown));
+        });
     }
 
     fn setattr(
@@ -247,7 +255,11 @@ impl Filesystem for Served {
 
     fn open(&self, request: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         answer!(self.core().open(request, number.0, flags.0), reply, handle => {
-            reply.opened(handle, OPEN_FLAGS);
+            let (inode, how) = (self.core().inodes.get(number.0), self.core().open_flags(handle));
+            match inode {
+                Ok(inode) => self.core().answer_up_to_date(&inode, None, move || reply.opened(handle, how)),
+                Err(_) => reply.opened(handle, how),
+            }
         });
     }
 
@@ -264,7 +276,8 @@ impl Filesystem for Served {
         let created = self.core().create(request, parent.0, name, (mode, umask), flags);
         answer!(created, reply, ((inode, attributes), handle) => {
             let attributes = self.core().shown(&attributes, inode.number);
-            reply.created(&self.core().ttl(), &attributes, Generation(0), handle, OPEN_FLAGS);
+            let how = self.core().open_flags(handle);
+            reply.created(&self.core().ttl(), &attributes, Generation(0), handle, how);
         });
     }
 
@@ -281,8 +294,8 @@ impl Filesystem for Served {
     ) {
         // Every call that reads names the files of its process; the kernel's own reads for pages do
         // not.
-        let is_mapped = lock_owner.is_none();
-        self.core().read(request, handle.0, (offset, size), is_mapped, reply);
+        let is_for_pages = lock_owner.is_none();
+        self.core().read(request, handle.0, (offset, size), is_for_pages, reply);
     }
 
     fn write(

@@ -39,8 +39,8 @@ pub(crate) struct Read {
     pub(crate) handle: Arc<OpenedFile>,
     pub(crate) offset: u64,
     pub(crate) length: usize,
-    /// For the kernel's own pages, because the file is mapped.
-    pub(crate) is_mapped: bool,
+    /// For pages of the kernel: because the file is mapped, or because these are lent.
+    pub(crate) is_for_pages: bool,
     pub(crate) reply: ReplyData,
 }
 

@@ -23,6 +23,7 @@
 //! | every change of content | `writing` |
 //! | which version of a file is cached | `content` |
 //! | writes beside mappings | `pages`, `dropping` |
+//! | pages that the kernel keeps as frames | `watching`, `dropping` |
 //! | inodes the kernel knows, open files | `inodes`, `handles` |
 //! | descriptors by user | `descriptors` |
 //! | the owner that is charged | `owners` |
@@ -77,12 +78,13 @@ mod runs;
 pub mod stale;
 mod stems;
 mod tiers;
+mod watching;
 mod writing;
 
 pub use control::{Call, CallError};
 pub use error::MountError;
 pub use mount::{Mount, Mounted, MountedCounters};
-pub use options::{Interpose, MountOptions, OwnerBy, WINDOW_MAX, default_cache_bytes};
+pub use options::{Interpose, Keeper, MountOptions, OwnerBy, WINDOW_MAX, default_cache_bytes};
 pub use pantler_origin::{Credentials, Place, StoreAddress, StoreOptions};
 pub use pantler_steward::Lookahead;
 pub use pantler_steward::scheduling::Order;

@@ -15,7 +15,9 @@ use crate::body::MountBody;
 use crate::connection::Connection;
 use crate::core::Core;
 use crate::filesystem::Served;
+use crate::options::Keeper;
 use crate::stale::{self, FILE_SYSTEM_TYPE, SUBTYPE, Top};
+use crate::watching::{self, Watch};
 use crate::{MountError, MountOptions};
 
 /// How long requests under way may take after the mount point was detached, before the mount is
@@ -71,7 +73,11 @@ impl Mount {
         helpers.push(page_dropper);
         let thread = thread.spawn(move || session.run()).map_err(failed)?;
         let connection = Connection::of(&mountpoint).ok();
-        Ok(Mounted { core: self.core, mountpoint, connection, thread: Some(thread), helpers })
+        let core = self.core;
+        let mut mounted =
+            Mounted { core, mountpoint, connection, thread: Some(thread), helpers, watch: None };
+        mounted.lend()?;
+        Ok(mounted)
     }
 }
 
@@ -186,9 +192,37 @@ pub struct Mounted {
     thread: Option<JoinHandle<io::Result<()>>>,
     /// Threads that serve no requests.
     helpers: Vec<JoinHandle<()>>,
+    /// What the kernel does with pages that are lent.
+    watch: Option<Watch>,
 }
 
 impl Mounted {
+    /// Has the kernel keep blocks from now on, if that is asked for.
+    fn lend(&mut self) -> Result<(), MountError> {
+        let options = &self.core.options;
+        if !options.may_lend() {
+            return Ok(());
+        }
+        match watching::start(&self.core, &self.mountpoint) {
+            Ok((watch, thread)) => {
+                self.watch = Some(watch);
+                self.helpers.push(thread);
+                self.core.begin_to_lend();
+                Ok(())
+            }
+            Err(error) if options.frames == Keeper::Auto => {
+                tracing::info!(%error, "frames are the mount's own");
+                Ok(())
+            }
+            Err(error) => Err(MountError::Watch(error)),
+        }
+    }
+
+    /// Whether the kernel keeps blocks.
+    pub fn lends(&self) -> bool {
+        self.core.lends()
+    }
+
     /// What it counted so far.
     pub fn counters(&self) -> MountedCounters {
         let cache = self.core.cache();
@@ -268,6 +302,7 @@ impl Mounted {
         self.core.programs.stop();
         self.core.cache().stop_prefetches();
         self.core.page_dropper.stop();
+        self.watch = None;
         for helper in self.helpers.drain(..) {
             // One may wait for an origin that does not answer, as requests above.
             while !helper.is_finished() && start.elapsed() < GRACE {

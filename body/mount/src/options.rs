@@ -49,6 +49,34 @@ impl std::str::FromStr for OwnerBy {
     }
 }
 
+/// Where the bytes of cached blocks are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Keeper {
+    /// In memory of the mount's own: each read asks the mount.
+    #[default]
+    Own,
+    /// In the kernel's page cache, watched and given up block by block: a hit does not ask the
+    /// mount. Needs root and the kernel's tracepoints, and no lower tiers.
+    Kernel,
+    /// In the kernel's page cache where that can be had, else in memory of the mount's own.
+    Auto,
+}
+
+impl std::str::FromStr for Keeper {
+    type Err = MountError;
+
+    /// `own`, `kernel` or `auto`.
+    fn from_str(text: &str) -> Result<Self, MountError> {
+        match text {
+            "own" => Ok(Self::Own),
+            "kernel" => Ok(Self::Kernel),
+            "auto" => Ok(Self::Auto),
+            _ => Err(MountError::Option(format!("frames {text:?}: expected own, kernel or auto"))),
+        }
+    }
+}
+
 /// Stands between the mount and the bytes of its files: for tests that make an origin fail, and
 /// models of slow ones.
 pub type Interpose = Arc<dyn Fn(Arc<OpenFile>) -> Arc<dyn Source> + Send + Sync>;
@@ -64,6 +92,8 @@ pub struct MountOptions {
     pub cache_bytes: u64,
     /// Size of a block: a power of two from 4 KiB to 1 MiB.
     pub block_bytes: usize,
+    /// Where the bytes of blocks are.
+    pub frames: Keeper,
     /// Reads that wait for the origin at a time, each with a thread of its own, so there are more
     /// than processors. One thread more serves what need not wait.
     pub threads: usize,
@@ -176,6 +206,7 @@ impl MountOptions {
             mountpoint: mountpoint.into(),
             cache_bytes,
             block_bytes,
+            frames: Keeper::default(),
             threads: default_threads(&origin, cache_bytes, block_bytes),
             allocation: Allocation::default(),
             policy: None,
@@ -208,9 +239,17 @@ impl MountOptions {
         default_threads(&self.origin, self.cache_bytes, self.block_bytes)
     }
 
+    /// Whether the kernel may keep blocks.
+    pub(crate) fn may_lend(&self) -> bool {
+        self.frames != Keeper::Own && self.tiers.places.is_empty()
+    }
+
     /// Refuses what makes no sense, and counts the cache as this process's.
     pub(crate) fn check(&self) -> Result<Hosted, MountError> {
         let refused = |text: String| Err(MountError::Option(text));
+        if self.frames == Keeper::Kernel && !self.tiers.places.is_empty() {
+            return refused("frames kernel: expected no lower tiers, which get what leaves: own does".into());
+        }
         if self.threads == 0 || self.threads > THREADS_MAX {
             return refused(format!("threads {}: expected 1 to {THREADS_MAX}", self.threads));
         }

@@ -99,6 +99,14 @@ impl Owners {
         }
     }
 
+    /// The owner that thread `id` belonged to when it was seen last, unless the number is another's
+    /// by now: an event about it may come after its end.
+    pub(crate) fn last_of(&self, id: u32) -> Option<OwnerId> {
+        let known = self.threads.read().expect("owners are in order").get(&id).copied()?;
+        let is_it = known.checked.elapsed() < TRUST || process_of(id).is_none_or(|it| it == known.process);
+        is_it.then_some(known.owner)
+    }
+
     fn add_thread(&self, id: u32, uid: u32, begin: impl FnOnce(NewOwner)) -> OwnerId {
         let Some(process) = process_of(id) else { return NOBODY };
         let Some(start) = Member::look(process).map(|member| member.start) else { return NOBODY };

@@ -84,6 +84,13 @@ impl Programs {
         self.owners().of(id, uid, |new| self.begin_owner(new))
     }
 
+    /// The owner of a thread that was seen to read pages. `None` where the thread is gone, and its
+    /// owner with it.
+    pub(crate) fn owner_seen(&self, id: u32) -> Option<OwnerId> {
+        let known = self.owners().last_of(id);
+        known.or_else(|| user_of(id).map(|uid| self.owner_of(id, uid)))
+    }
+
     /// The owner that a process means with a hint for itself.
     pub(crate) fn owner_apart(&self, id: u32, uid: u32) -> OwnerId {
         let owner = self.owner_of(id, uid);

@@ -28,13 +28,28 @@ use crate::lists::{Listing, source_of};
 
 /// Direct: every read reaches the cache, which is the only one. Shared mappings work nevertheless,
 /// by `FUSE_DIRECT_IO_ALLOW_MMAP`.
-pub(crate) const OPEN_FLAGS: FopenFlags = FopenFlags::FOPEN_DIRECT_IO;
+const DIRECT: FopenFlags = FopenFlags::FOPEN_DIRECT_IO;
 
 /// Among the flags of an opened file: it is opened to be run. Programs cannot set it: `open` takes
 /// it away, and `openat2` refuses it.
 const FMODE_EXEC: i32 = 0x20;
 
 impl Core {
+    /// How the kernel is to serve an open file. It keeps pages where they are lent, also from one
+    /// open to the next. A file that is being written goes past them: an acknowledged write is in
+    /// no page (M2 of `pages`), and the kernel would read up to the size that it was told last. So
+    /// does one with blocks that are done with once they are read: of pages it would not be seen
+    /// whether they are.
+    pub(crate) fn open_flags(&self, handle: FileHandle) -> FopenFlags {
+        if !self.lends() {
+            return DIRECT;
+        }
+        let is_direct = |file: Arc<OpenedFile>| file.content.is_written() || file.done_with.is_some();
+        // Without the second flag the kernel would drop what it has.
+        let direct = if self.files.get(handle.0).is_ok_and(is_direct) { DIRECT } else { FopenFlags::empty() };
+        direct | FopenFlags::FOPEN_KEEP_CACHE
+    }
+
     pub(crate) fn open(&self, request: &Request, number: u64, flags: i32) -> io::Result<FileHandle> {
         let inode = self.inodes.get(number)?;
         let mode = OpenMode::from_flags(flags);
@@ -105,7 +120,7 @@ impl Core {
         request: &Request,
         handle: u64,
         (offset, length): (u64, u32),
-        is_mapped: bool,
+        is_for_pages: bool,
         reply: ReplyData,
     ) {
         let handle = match self.files.get(handle) {
@@ -113,7 +128,7 @@ impl Core {
             Err(error) => return reply.error(errno(error)),
         };
         let owner = self.owner(request);
-        let read = Read { owner, handle, offset, length: length as usize, is_mapped, reply };
+        let read = Read { owner, handle, offset, length: length as usize, is_for_pages, reply };
         match self.limiter.begin(read, |read| self.would_wait(read)) {
             Admission::AtOnce(read) => self.serve(read),
             Admission::Queued => {}
@@ -136,13 +151,12 @@ impl Core {
     }
 
     fn serve(&self, read: Read) {
-        let Read { owner, handle, offset, length, is_mapped, reply } = read;
+        if read.is_for_pages {
+            return self.serve_pages(read);
+        }
+        let Read { owner, handle, offset, length, reply, .. } = read;
         let mut reply = Some(reply);
-        let mut page_read = is_mapped.then(|| handle.content.pages.read());
-        let result = self.read_with(owner, &handle, offset, length, |bytes| {
-            if let Some(page_read) = page_read.take() {
-                page_read.done(offset, length);
-            }
+        let result = self.read_with(owner, &handle, (offset, length), false, |bytes| {
             if let Some(reply) = reply.take() {
                 reply.data(bytes);
             }
@@ -152,12 +166,36 @@ impl Core {
         }
     }
 
+    /// A read for pages of the kernel. Where the answer ends the kernel takes the file to end, and
+    /// fills the page with zeros: so what can be had before a bad spot is no answer. The kernel
+    /// asks for each page again, then.
+    fn serve_pages(&self, read: Read) {
+        let Read { owner, handle, offset, length, reply, .. } = read;
+        let page_read = handle.content.pages.read();
+        let (mut reply, mut page_read, mut done) = (Some(reply), Some(page_read), 0);
+        let result = self.read_with(owner, &handle, (offset, length), true, |bytes| {
+            done = bytes.len();
+            if done < length && offset + (done as u64) < handle.content.size() {
+                return;
+            }
+            if let (Some(reply), Some(page_read)) = (reply.take(), page_read.take()) {
+                page_read.done(offset, length);
+                reply.data(bytes);
+            }
+        });
+        let Some(reply) = reply else { return };
+        let rest = || self.read_with(owner, &handle, (offset + done as u64, length - done), true, |_| ());
+        // What is wrong with the rest. If it can be had by now, the kernel asks again as well.
+        let error = result.and_then(|()| rest()).err().unwrap_or_else(|| io::ErrorKind::Other.into());
+        reply.error(errno(error));
+    }
+
     fn read_with(
         &self,
         owner: OwnerId,
         handle: &OpenedFile,
-        offset: u64,
-        length: usize,
+        (offset, length): (u64, usize),
+        is_for_pages: bool,
         use_bytes: impl FnOnce(&[u8]),
     ) -> io::Result<()> {
         let content = &handle.content;
@@ -169,6 +207,7 @@ impl Core {
             length,
             size: content.size(),
             source: &handle.source,
+            kernel: (is_for_pages && self.lends()).then_some(handle.number),
         };
         self.cache().read(&wanted, |bytes| {
             // Before the answer: its reader may ask what became of the block.

@@ -26,7 +26,7 @@ use crate::steering::Steering;
 use crate::thread::{Waiting, at_once, panicked};
 use crate::trace::feed::Feed;
 use crate::trace::instance::{self, Follow, Instance};
-use crate::trace::{Kind, Source, Told};
+use crate::trace::{Kind, Source, trial};
 use crate::watch;
 
 /// A run with a steered page cache. Stopping (or dropping it) gives readahead back and removes
@@ -293,7 +293,7 @@ impl Prepared {
         program: Option<u32>,
     ) -> Result<Prepared, SteerError> {
         let source = Arc::new(Source::find(root, name)?);
-        let trial = Waiting::start("steer-trial", trial)?;
+        let trial = Waiting::start("steer-trial", |()| trial::read())?;
         // The kernel waits for all processors at each change of a list but the first. `others` must
         // not see what our reader reads ahead; for the run, an empty list would mean all threads.
         let program = program.map(threads_of).unwrap_or_default();
@@ -336,28 +336,11 @@ impl Prepared {
     }
 }
 
-/// Reads one page of a file of our own, to see how this kernel writes down where a read ends;
-/// returns the file's inode. Its thread leaves the list when it ends.
-fn trial((): ()) -> Result<u64, SteerError> {
-    let path = Path::new("/proc/self/exe");
-    let failed = |error| SteerError::file("read", path, error);
-    let file = fs::File::open(path).map_err(failed)?;
-    std::os::unix::fs::FileExt::read_at(&file, &mut [0], 0).map_err(failed)?;
-    Ok(std::os::unix::fs::MetadataExt::ino(&file.metadata().map_err(failed)?))
-}
-
-/// Has the trial read, and takes from its event where reads end.
+/// Has the trial read, and takes from its event where reads end. Its thread leaves the list when it
+/// ends.
 fn try_out(trial: Waiting<(), Result<u64, SteerError>>, feed: &mut Feed) -> Result<(), SteerError> {
     let inode = trial.begin(()).join().ok().flatten().unwrap_or_else(|| Err(panicked()))?;
-    let mut ends_after = false;
-    feed.round(|told| {
-        let Told::Pages(event) = told else { return };
-        ends_after |= event.kind == Kind::Read && event.ino == inode && event.first == 0 && event.last == 1;
-    })?;
-    if ends_after {
-        feed.reads_end_after();
-    }
-    Ok(())
+    trial::take(feed, inode)
 }
 
 /// Puts a process into the group with these files.

@@ -15,6 +15,7 @@ pub mod instance;
 pub mod page;
 pub mod probes;
 pub mod source;
+pub mod trial;
 
 pub use pantler_pagecache::Kind;
 

@@ -9,7 +9,7 @@ use crate::shell;
 use crate::suites::Suite;
 
 /// Suites of the bodies, Dust and the command that meet the kernel, and no other machine.
-pub const SUITES: [&str; 19] = [
+pub const SUITES: [&str; 20] = [
     "body/steer/end_to_end",
     "body/steer/file_systems",
     "body/steer/lists",
@@ -19,6 +19,7 @@ pub const SUITES: [&str; 19] = [
     "body/mount/adversary",
     "body/mount/control",
     "body/mount/exerciser",
+    "body/mount/lent",
     "body/mount/mappings",
     "body/mount/nesting",
     "body/mount/reads",

@@ -58,7 +58,7 @@ impl Cache {
     /// Pages of `block` that `request` waits for, in a frame that has no buffer yet.
     pub(super) fn missing(&self, request: &Request<'_>, block: Block, frame: Frame, pages: Pages) -> Missing {
         let extent = self.cut.extent(block, request.size);
-        Missing { block, frame, slot: EMPTY, pages, extent, owner: request.owner }
+        Missing { block, frame, slot: EMPTY, pages, extent, is_new: true, owner: request.owner }
     }
 
     /// Fetches `first`, which was [demanded](Self::demand), and with it the missing blocks that
@@ -101,47 +101,60 @@ impl Cache {
         Ok(readings.next().map(|first| Referenced { first, rest: readings }))
     }
 
-    /// Fetches pages of a block that holds others, run by run. `None` as for
-    /// [`fetch_run`](Self::fetch_run).
+    /// Fetches those pages of a block that are not here, run by run, while others are, or the kernel
+    /// has them. `None` as for [`fetch_run`](Self::fetch_run).
     pub(super) fn fetch_more<'a>(
         &'a self,
         mut frames: MutexGuard<'a, Frames>,
         request: &Request<'_>,
         mut more: Missing,
     ) -> io::Result<Option<Reading<'a>>> {
-        let Missing { block, frame, mut pages, .. } = more;
-        while let Some(run) = pages.first_run() {
+        let wanted = more.pages;
+        loop {
+            let missing = more.slot.lacks(wanted, self.cut);
+            let Some(run) = missing.first_run() else { return Ok(Some(self.reading(more.slot))) };
             more.pages = Pages::range(run);
-            pages = pages & !more.pages;
-            self.begin_more(&mut frames, request, &more);
+            let Some(slot) = self.begin_more(&mut frames, request, &more) else {
+                frames = self.sleep(frames);
+                match self.still(&frames, &more) {
+                    Some(slot) => more.slot = slot,
+                    None => return Ok(None),
+                }
+                continue;
+            };
+            more.slot = slot;
             let fetching = Fetching { cache: self, missing: vec![more] };
             self.await_departure(frames, more.slot.ticket);
             let count = self.fetch(&**request.source, &fetching.missing);
             let reading = fetching.complete(&count).pop();
             count?;
-            if pages.is_empty() {
+            if (missing & !more.pages).is_empty() {
                 return Ok(reading);
             }
             frames = self.lock();
-            let slot = frames.slot(frame);
-            if slot.ticket != more.slot.ticket || slot.state != State::Ready {
-                return Ok(None);
+            match self.still(&frames, &more) {
+                Some(slot) => more.slot = slot,
+                None => return Ok(None),
             }
-            pages = slot.lacks(pages, self.cut);
-            more.slot = slot;
         }
-        debug_assert_eq!(frames.steward().lookup(block), Some(frame), "F1: {block} is in its frame");
-        Ok(Some(self.reading(more.slot)))
     }
 
-    /// From now on the slot is being filled, and readers of its block wait.
-    fn begin_more(&self, frames: &mut Frames, request: &Request<'_>, more: &Missing) {
-        let pages = more.slot.held | more.pages;
-        frames.refill(more.frame, more.pages, &self.slab);
+    /// The slot of a block of which more is fetched, unless it left, or another thread fills it.
+    fn still(&self, frames: &Frames, more: &Missing) -> Option<Slot> {
+        let slot = frames.slot(more.frame);
+        (slot.ticket == more.slot.ticket && slot.state == State::Ready).then_some(slot)
+    }
+
+    /// From now on the slot is being filled, and readers of its block wait. `None` while no buffer
+    /// is idle.
+    fn begin_more(&self, frames: &mut Frames, request: &Request<'_>, more: &Missing) -> Option<Slot> {
+        let slot = frames.refill(more.frame, more.pages, &self.slab)?;
+        let pages = slot.held | more.pages | frames.lent(more.frame);
         frames.steward_mut().pin(more.block);
         frames.steward_mut().weigh(more.block, pages.count());
         self.demand(frames, request.owner, more.block, more.frame, 1);
         self.obey(frames, Some(request));
+        Some(slot)
     }
 
     /// Demands wait for what departs before them, at most as long as a prefetch that has begun (Q).
@@ -224,7 +237,7 @@ impl Cache {
                 continue;
             }
             frames.publish(one.block, one.frame, held, valid, &self.slab);
-            if one.slot.held.is_empty() {
+            if one.is_new {
                 frames.steward_mut().fetched(one.block);
             } else {
                 frames.steward_mut().unpin(one.block);

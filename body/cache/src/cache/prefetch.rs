@@ -131,7 +131,8 @@ impl Cache {
                 frames.discard(block, &self.slab);
                 continue;
             };
-            let missing = Missing { block, frame, slot, pages: self.cut.all(), extent: 0, owner };
+            let missing =
+                Missing { block, frame, slot, pages: self.cut.all(), extent: 0, is_new: true, owner };
             match pieces.last_mut().filter(|piece| continues(&piece.missing, block)) {
                 Some(piece) => piece.missing.push(missing),
                 None => pieces.push(Piece { source, missing: vec![missing] }),

@@ -82,10 +82,17 @@ impl Cache {
         let mut frames = self.lock();
         let end = start + piece.len();
         let (frame, slot) = match frames.find(block) {
-            Some((_, slot)) => {
-                // Bytes that are being read or fetched cannot be changed under the reader.
-                let idle = slot.state == State::Ready && self.slab.is_idle(slot.buffer);
+            Some((frame, slot)) => {
                 let touched = self.cut.touched(start..end);
+                let is_lent = slot.state == State::Ready && !frames.lent(frame).is_empty();
+                if is_lent && (slot.held & touched).is_empty() && start <= slot.valid as usize {
+                    // The kernel has changed these pages, or dropped them.
+                    frames.extend(frame, end as u32);
+                    frames.steward_mut().access_to_write(owner, block, 1);
+                    return self.obey(&mut frames, None);
+                }
+                // Bytes that are being read or fetched cannot be changed under the reader.
+                let idle = slot.state == State::Ready && slot.has_buffer() && self.slab.is_idle(slot.buffer);
                 if !idle || start > slot.valid as usize || !slot.lacks(touched, self.cut).is_empty() {
                     frames.discard(block, &self.slab);
                     self.voided.fetch_add(1, Ordering::Relaxed);
@@ -93,9 +100,11 @@ impl Cache {
                 }
                 frames.steward_mut().access_to_write(owner, block, 1);
                 self.obey(&mut frames, None);
-                let Some((frame, slot)) = frames.find(block) else { return };
-                frames.refill(frame, touched, &self.slab);
-                (frame, slot)
+                let Some((frame, _)) = frames.find(block) else { return };
+                match frames.refill(frame, touched, &self.slab) {
+                    Some(slot) => (frame, slot),
+                    None => return frames.discard(block, &self.slab),
+                }
             }
             None => {
                 let begin = block.index * self.block_bytes() as u64;

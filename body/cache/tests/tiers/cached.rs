@@ -69,7 +69,8 @@ impl Cached {
         let (owner, file) = (OwnerId(1), FileId(file));
         let (offset, size) = (index * BLOCK as u64, 1 << 40);
         let source: Arc<dyn Source> = Arc::clone(origin) as _;
-        let request = Request { owner, file, offset, length: blocks * BLOCK, size, source: &source };
+        let request =
+            Request { owner, file, offset, length: blocks * BLOCK, size, source: &source, kernel: None };
         self.cache.read(&request, |bytes| bytes[..16].to_vec())
     }
 }

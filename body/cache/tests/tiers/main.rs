@@ -307,7 +307,7 @@ fn a_request_for_more_blocks_than_may_pass_comes_to_an_end() {
                 for first in (0..200).map(|round| 100 + (round * 7 + reader * 31) % 400) {
                     let (offset, length) = (first * BLOCK as u64, 8 * BLOCK);
                     let (owner, file, size) = (OwnerId(1), FileId(1), 1 << 40);
-                    let request = Request { owner, file, offset, length, size, source };
+                    let request = Request { owner, file, offset, length, size, source, kernel: None };
                     let right = |bytes: &[u8]| {
                         let blocks = (first..).zip(bytes.chunks(BLOCK));
                         blocks.clone().count() == 8

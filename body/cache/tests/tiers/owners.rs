@@ -83,7 +83,8 @@ fn compare(seed: u64, blocks: u64, passing: Option<u32>) {
 
         let (offset, size) = (block.index * BLOCK as u64, 1 << 40);
         let source: Arc<dyn Source> = Arc::clone(&origin) as _;
-        let request = Request { owner, file: block.file, offset, length: BLOCK, size, source: &source };
+        let request =
+            Request { owner, file: block.file, offset, length: BLOCK, size, source: &source, kernel: None };
         let right = cached.cache.read(&request, |bytes| bytes[..16] == content(1, block.index)).unwrap();
         assert!(right, "{block}");
         assert!(cached.cache.drain_tiers(PATIENCE));

@@ -316,7 +316,8 @@ fn perform(world: &Arc<World>, cache: &Cache, configuration: Configuration, numb
                 let size = world.layout.blocks(block.file) * BLOCK as u64;
                 let source: Arc<dyn Source> = Arc::new(Slow { world: Arc::clone(world), file: block.file });
                 let (file, offset) = (block.file, block.index * BLOCK as u64);
-                let request = Request { owner, file, offset, length: BLOCK, size, source: &source };
+                let request =
+                    Request { owner, file, offset, length: BLOCK, size, source: &source, kernel: None };
                 cache.read(&request, |bytes| assert_eq!(bytes.len(), BLOCK)).unwrap();
                 world.compute(number, compute_ns);
             }

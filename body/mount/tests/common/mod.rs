@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use pantler_mount::{Lookahead, Mount, MountOptions, Mounted};
+use pantler_mount::{Keeper, Lookahead, Mount, MountOptions, Mounted};
 use pantler_policy::Draws;
 pub use pantler_rig::eventually;
 
@@ -89,6 +89,11 @@ pub fn page_bytes() -> usize {
     rustix::param::page_size()
 }
 
+/// Where frames are: every sentence of docs/SEMANTICS.md holds for both kinds.
+fn frames() -> Keeper {
+    std::env::var("PANTLER_TEST_FRAMES").map_or(Keeper::Own, |text| text.parse().unwrap())
+}
+
 impl Fixture {
     pub fn new() -> Self {
         Self::with(|_| {})
@@ -115,6 +120,7 @@ impl Fixture {
         options.cache_bytes = 16 << 20;
         // What is prefetched comes when it comes: tests that count say when they want it.
         options.lookahead = Lookahead::None;
+        options.frames = frames();
         choose(&mut options);
         let mounted = Some(Mount::new(options).unwrap().spawn().unwrap());
         Self { mounted, origin, mnt, _origin: None, point }
@@ -266,6 +272,7 @@ pub fn serve_if_told_to() {
     let number = |index: usize| words[index].to_str().unwrap().parse::<u64>().unwrap();
     let mut options = MountOptions::new(&words[2], &words[3]);
     (options.cache_bytes, options.block_bytes) = (number(0), number(1) as usize);
+    options.frames = frames();
     let mounted = Mount::new(options).unwrap().spawn().unwrap();
     let _server = words.get(4).map(|socket| listen(&mounted, socket));
     println!("ready");

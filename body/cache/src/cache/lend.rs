@@ -1,0 +1,74 @@
+//! Reading for the kernel's page cache, and what the kernel tells of it (K1 to K4 of `lending`).
+
+use std::ops::Range;
+
+use pantler_steward::{Block, FileId, OwnerId};
+
+use super::Cache;
+use crate::pages::Pages;
+use crate::request::Request;
+
+impl Cache {
+    /// The owner, if it is known, read these bytes of a file with `size` bytes, as the kernel told: at `time_ns` of
+    /// [`pantler_kernel::clock::monotonic_ns`]. A reference to each block that is lent, unless it was counted when
+    /// the block was lent (K4).
+    pub fn seen(&self, owner: Option<OwnerId>, file: FileId, bytes: Range<u64>, size: u64, time_ns: u64) {
+        let (pages, end) = (self.cut.pages_of_file(bytes.clone()), self.cut.pages_of_file(0..size).end);
+        let mut frames = self.lock();
+        for (block, asked) in self.cut_up(file, bytes) {
+            let Some((frame, _)) = frames.find(block) else { continue };
+            let is_new = !frames.seen(block, frame, asked, time_ns).is_empty();
+            let Some(owner) = owner.filter(|_| is_new) else { continue };
+            frames.steward_mut().access_part(owner, block, &pages, end);
+            self.obey(&mut frames, None);
+        }
+        self.wake(&frames);
+    }
+
+    /// The kernel dropped these bytes of a file at `time_ns` of [`pantler_kernel::clock::monotonic_ns`].
+    pub fn gone(&self, file: FileId, bytes: Range<u64>, time_ns: u64) {
+        let mut frames = self.lock();
+        for (block, pages) in self.cut_up(file, bytes) {
+            if let Some((frame, _)) = frames.find(block) {
+                frames.gone(block, frame, pages, time_ns, &self.slab);
+            }
+        }
+        self.obey(&mut frames, None);
+        self.wake(&frames);
+    }
+
+    /// Blocks of which the kernel may have pages.
+    pub fn lent_blocks(&self) -> u64 {
+        self.lock().lent_blocks()
+    }
+
+    /// A request was served with `length` bytes, which are about to be answered: what the kernel
+    /// gets is not kept here as well, and what a program gets past the page cache is not kept there.
+    pub(super) fn hand_over(&self, request: &Request<'_>, length: usize) {
+        if !self.lends {
+            return;
+        }
+        let mut frames = self.lock();
+        for (block, pages) in self.cut_up(request.file, request.offset..request.offset + length as u64) {
+            match request.kernel {
+                Some(_) => frames.hand_over(block, &self.slab),
+                None => frames.take_back(block, pages),
+            }
+        }
+        self.obey(&mut frames, None);
+        self.wake(&frames);
+    }
+
+    /// The blocks that have these bytes, and which of their pages do.
+    fn cut_up(&self, file: FileId, bytes: Range<u64>) -> impl Iterator<Item = (Block, Pages)> {
+        let cut = self.cut;
+        let pages = cut.pages_of_file(bytes.clone());
+        let block_bytes = self.block_bytes() as u64;
+        let blocks =
+            if bytes.is_empty() { 0..0 } else { bytes.start / block_bytes..bytes.end.div_ceil(block_bytes) };
+        blocks.map(move |index| {
+            let block = Block::new(file, index);
+            (block, cut.pages_in(block, &pages))
+        })
+    }
+}

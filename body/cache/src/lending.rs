@@ -1,0 +1,166 @@
+//! Pages that are lent to the kernel: its page cache keeps their bytes, and no buffer here does.
+//!
+//! ```text
+//!            lend: a read for the kernel's page cache is about to be answered
+//!   held here -----------------------------------------------------------> lent
+//!      ^                                                                     |
+//!      |  fetched again: the kernel asks a second time, or a program reads   |  gone: the kernel
+//!      '----------------------- past the page cache <------------------------'  dropped the page
+//! ```
+//!
+//! K1  A page is lent from when the kernel asks for it until the kernel tells that it left, or is told
+//!     to drop it. So the kernel never has more of a mount than what is believed, and what it was
+//!     told to drop and has not dropped yet.
+//! K2  The bytes of a block are here as well only while the kernel does not have all of them.
+//! K3  When the block of lent pages leaves, the kernel is told to drop them.
+//! K4  A page that is lent was referenced by that. The event of the read that brought it tells of
+//!     the same reference, and is not counted again.
+//! K5  Until these events have come a block is passing, and pinned: the kernel reads ahead, and what
+//!     was not read yet would be the most recently used. At most [`PASSING_MAX`] blocks pass, and an
+//!     eighth of the frames; the oldest is passing no more when there would be more.
+//!
+//! Why so: docs/decisions/0141-frames-that-the-kernel-keeps.md.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use pantler_steward::{Block, Frame};
+
+use crate::pages::{Cut, Pages};
+
+/// Blocks that pass at a time (K5): windows of the kernel's readahead for 16 readers.
+const PASSING_MAX: u32 = 64;
+
+/// Has the kernel drop bytes of an inode, soon.
+type TakeBack = Box<dyn Fn(u64, Range<u64>) + Send>;
+
+/// What the kernel has of one frame's block.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lent {
+    pages: Pages,
+    /// Those of them whose event has not come yet (K4).
+    counted: Pages,
+    /// When the last of them was lent.
+    at_ns: u64,
+    /// The number by which the kernel knows the file.
+    inode: u64,
+    /// Which of the blocks that pass it is; 0: none.
+    passing: u64,
+}
+
+/// What the kernel has, by frame. Behind the lock of the frames.
+pub(crate) struct Lending {
+    cut: Cut,
+    lent: Vec<Lent>,
+    /// Blocks that pass, oldest first, and some that do not any more.
+    passing: VecDeque<(u64, Block, Frame)>,
+    passed: u64,
+    passing_max: usize,
+    take_back: TakeBack,
+}
+
+impl Lending {
+    /// For a cache of so many frames.
+    pub(crate) fn new(cut: Cut, frames: u32, take_back: TakeBack) -> Self {
+        let passing_max = PASSING_MAX.min(frames / 8) as usize;
+        Self { cut, lent: Vec::new(), passing: VecDeque::new(), passed: 0, passing_max, take_back }
+    }
+
+    /// Pages of a frame's block that the kernel may have.
+    pub(crate) fn pages(&self, frame: Frame) -> Pages {
+        self.lent.get(frame.0 as usize).map_or(Pages::NONE, |lent| lent.pages)
+    }
+
+    /// Blocks of which the kernel may have pages.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.lent.iter().filter(|lent| !lent.pages.is_empty()).count() as u64
+    }
+
+    /// The kernel is about to get these (K1).
+    pub(crate) fn lend(&mut self, frame: Frame, pages: Pages, inode: u64, now_ns: u64) {
+        let index = frame.0 as usize;
+        if index >= self.lent.len() {
+            self.lent.resize(index + 1, Lent::default());
+        }
+        let lent = &mut self.lent[index];
+        lent.pages = lent.pages | pages;
+        lent.counted = lent.counted | pages;
+        (lent.at_ns, lent.inode) = (now_ns, inode);
+    }
+
+    /// A block that is lent passes from now on: it is to be pinned, unless it passes already (K5).
+    pub(crate) fn pass(&mut self, block: Block, frame: Frame) -> bool {
+        let lent = &mut self.lent[frame.0 as usize];
+        if lent.passing != 0 {
+            return false;
+        }
+        self.passed += 1;
+        lent.passing = self.passed;
+        self.passing.push_back((self.passed, block, frame));
+        true
+    }
+
+    /// A block that is to be unpinned, because too many pass.
+    pub(crate) fn pass_no_more(&mut self) -> Option<Block> {
+        while self.passing.len() > self.passing_max {
+            let (number, block, frame) = self.passing.pop_front()?;
+            let lent = &mut self.lent[frame.0 as usize];
+            if lent.passing == number {
+                lent.passing = 0;
+                return Some(block);
+            }
+        }
+        None
+    }
+
+    /// Whether a block with `valid` bytes has passed by now, and is to be unpinned.
+    pub(crate) fn has_passed(&mut self, frame: Frame, valid: u32) -> bool {
+        let Some(lent) = self.lent.get_mut(frame.0 as usize) else { return false };
+        let is_read =
+            lent.counted.is_empty() && (self.cut.touched(0..valid as usize) & !lent.pages).is_empty();
+        is_read && std::mem::take(&mut lent.passing) != 0
+    }
+
+    /// A program read these at that time, and the kernel had them or asked for them: those for
+    /// which that is a new reference (K4).
+    pub(crate) fn seen(&mut self, frame: Frame, pages: Pages, time_ns: u64) -> Pages {
+        let Some(lent) = self.lent.get_mut(frame.0 as usize) else { return Pages::NONE };
+        let new = pages & lent.pages & !lent.counted;
+        if time_ns >= lent.at_ns {
+            lent.counted = lent.counted & !pages;
+        }
+        new
+    }
+
+    /// The kernel dropped these at that time. What was lent again since stays lent.
+    pub(crate) fn gone(&mut self, frame: Frame, pages: Pages, time_ns: u64) {
+        if let Some(lent) = self.lent.get_mut(frame.0 as usize).filter(|lent| lent.at_ns < time_ns) {
+            lent.pages = lent.pages & !pages;
+            lent.counted = lent.counted & !pages;
+        }
+    }
+
+    /// The block leaves its frame (K3).
+    pub(crate) fn leave(&mut self, block: Block, frame: Frame) {
+        let Some(lent) = self.lent.get_mut(frame.0 as usize) else { return };
+        let Lent { pages, inode, .. } = std::mem::take(lent);
+        self.drop_pages(inode, block, pages);
+    }
+
+    /// Has the kernel drop what it has of these pages: they are here, too. They count as lent until
+    /// they are gone (K1).
+    pub(crate) fn take_back(&self, block: Block, frame: Frame, pages: Pages) {
+        if let Some(lent) = self.lent.get(frame.0 as usize) {
+            self.drop_pages(lent.inode, block, lent.pages & pages);
+        }
+    }
+
+    fn drop_pages(&self, inode: u64, block: Block, mut pages: Pages) {
+        let start = self.cut.offset(block);
+        while let Some(run) = pages.first_run() {
+            let bytes = self.cut.bytes(&run);
+            (self.take_back)(inode, start + bytes.start as u64..start + bytes.end as u64);
+            pages = pages & !Pages::range(run);
+        }
+    }
+}

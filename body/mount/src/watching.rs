@@ -1,0 +1,173 @@
+//! What the kernel does with the pages that it keeps for a mount, as its tracepoints tell: which
+//! program read them, and which of them left.
+//!
+//! Programs pay an event for each read of this mount, and for nothing else: the events are filtered
+//! by its device.
+
+use std::collections::HashMap;
+use std::io::{self, PipeReader, PipeWriter};
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use pantler_kernel::{clock, mount_table, names, pages, pid_namespace};
+use pantler_steer::trace::feed::Feed;
+use pantler_steer::trace::instance::{self, Follow, Instance};
+use pantler_steer::trace::{Event, Kind, Source, Told, trial};
+use pantler_steer::{SteerError, clean_leftovers};
+use rustix::event::{PollFd, PollFlags};
+
+use crate::core::Core;
+
+/// The kinds of events that are needed: what enters the page cache asks here first.
+const KINDS: [Kind; 4] = [Kind::Read, Kind::Fault, Kind::Mapped, Kind::Gone];
+/// Buffer for events of each processor, in KiB: 2 ms of reads without a pause are an eighth of it.
+const BUFFER_KB: u32 = 1024;
+/// Between two looks at events that come one after the other. What is dropped is decided when
+/// blocks come, so that only the order of references waits for this.
+const REST: Duration = Duration::from_millis(2);
+
+/// Threads whose last read is remembered.
+const THREADS_MAX: usize = 4096;
+
+/// The reads that threads are in. The kernel looks at a long read in batches, and each of them is an
+/// event, to the end of the read.
+#[derive(Default)]
+struct Reads(HashMap<u32, (u64, Range<u64>)>);
+
+impl Reads {
+    /// Whether this goes on with a read that was told of.
+    fn goes_on(&mut self, thread: u32, inode: u64, pages: Range<u64>) -> bool {
+        if self.0.len() >= THREADS_MAX {
+            self.0.clear();
+        }
+        let before = self.0.insert(thread, (inode, pages.clone()));
+        before.is_some_and(|(of, read)| of == inode && read.end == pages.end && read.start < pages.start)
+    }
+}
+
+/// Watches until it is dropped.
+pub(crate) struct Watch {
+    /// The thread ends when this is closed.
+    _end: PipeWriter,
+}
+
+/// Watches what happens to pages of the mount with this path, in a thread of its own.
+///
+/// # Errors
+/// What the kernel lacks or refuses.
+pub(crate) fn start(
+    core: &Arc<Core>,
+    mountpoint: &std::path::Path,
+) -> Result<(Watch, JoinHandle<()>), SteerError> {
+    pid_namespace::need_initial()?;
+    if let Err(error) = clean_leftovers() {
+        tracing::warn!(%error, "could not look for leftovers of crashed mounts and runs");
+    }
+    let failed = |call| move |source: io::Error| SteerError::Call { call, source };
+    let dev = device(mountpoint).map_err(failed("look for the mount's device"))?;
+    let root = instance::tracefs()?;
+    // The device is part of the name: a process may host several mounts.
+    let name = names::run_name(&format!("mount.{dev}"));
+    let source = Arc::new(Source::find(&root, &name)?);
+    let instance = Instance::create(&root, &name, &source, BUFFER_KB, Follow::Others)?;
+    let mut feed = Feed::open(&[&instance])?;
+    instance.start()?;
+    instance.enable(Kind::Read, true)?;
+    let inode = trial::read()?;
+    trial::take(&mut feed, inode)?;
+    for kind in KINDS {
+        instance.filter(kind, &format!("s_dev == {dev}"))?;
+        instance.enable(kind, true)?;
+    }
+    let (end, writer) = io::pipe().map_err(failed("pipe, to end the thread that watches"))?;
+    let core = Arc::clone(core);
+    let thread = std::thread::Builder::new().name("pantler-watch".into());
+    let thread = thread
+        .spawn(move || {
+            watch(&core, feed, &end);
+            drop(instance);
+        })
+        .map_err(failed("start the thread that watches"))?;
+    Ok((Watch { _end: writer }, thread))
+}
+
+/// The device of a mount, as events write it. The mount itself is not asked: the caller may be its
+/// server.
+fn device(mountpoint: &std::path::Path) -> io::Result<u32> {
+    let mounts = mount_table::mounts()?;
+    let found = mounts.iter().rfind(|mount| mount.place == mountpoint);
+    found.map(|mount| mount.dev).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+fn watch(core: &Core, mut feed: Feed, end: &PipeReader) {
+    clock::sharpen_timers();
+    let mut reads = Reads::default();
+    loop {
+        let count = match feed.round(|told| tell(core, &mut reads, told)) {
+            Ok(count) => count,
+            Err(error) => {
+                tracing::error!(%error, "the mount's reads are not seen any more: its programs go on by misses alone");
+                return;
+            }
+        };
+        if feed.take_lost() > 0 {
+            // Hits that are not counted, and pages that count as lent until their block leaves.
+            tracing::debug!("events of the mount were lost");
+        }
+        if feed.is_behind() {
+            continue;
+        }
+        if count > 0 {
+            std::thread::sleep(REST);
+            continue;
+        }
+        let mut polled: Vec<PollFd<'_>> = std::iter::once(end.as_fd())
+            .chain(feed.descriptors())
+            .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
+            .collect();
+        // An interrupted wait is a short one.
+        let _ = rustix::event::poll(&mut polled, None);
+        if !polled[0].revents().is_empty() {
+            return;
+        }
+    }
+}
+
+fn tell(core: &Core, reads: &mut Reads, told: &Told) {
+    let Told::Pages(Event { time_ns, kind, tid, ino, first, last, .. }) = *told else { return };
+    let Ok(inode) = core.inodes.get(ino) else { return };
+    let Ok(content) = inode.content() else { return };
+    let page = pages::block_bytes();
+    let bytes = first.saturating_mul(page)..last.saturating_add(1).saturating_mul(page);
+    match kind {
+        Kind::Gone => core.cache().gone(content.file(), bytes, time_ns),
+        Kind::Added => {}
+        Kind::Read | Kind::Fault | Kind::Mapped => {
+            let size = content.size();
+            let is_new = kind != Kind::Read || !reads.goes_on(tid, ino, first..last);
+            let owner = if is_new { core.programs.owner_seen(tid) } else { None };
+            let bytes = bytes.start..bytes.end.min(size.next_multiple_of(page));
+            core.cache().seen(owner, content.file(), bytes, size, time_ns);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_that_is_told_of_in_batches_is_one() {
+        let mut reads = Reads::default();
+        let mut told = |thread, inode, pages| reads.goes_on(thread, inode, pages);
+        assert!(!told(1, 7, 0..31));
+        assert!(told(1, 7, 16..31), "the rest of it");
+        assert!(!told(1, 7, 0..31), "from its start: again");
+        assert!(!told(1, 7, 32..63), "the next");
+        assert!(!told(2, 7, 48..63), "another thread's");
+        assert!(!told(1, 8, 48..63), "of another file");
+    }
+}

@@ -1,0 +1,209 @@
+//! A mount whose frames are the kernel's pages: what is kept, what is read, and what is seen of it.
+
+mod common;
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use common::{Fixture, cannot_mount, eventually, pattern, quote, scratch};
+use pantler_kernel::pages;
+use pantler_mount::{Keeper, Lookahead, Mount, MountError, MountOptions, TierOptions};
+use pantler_steward::PolicyName;
+
+/// Bytes of a block, and blocks of the file.
+const BLOCK: usize = 64 << 10;
+const BLOCKS: usize = 120;
+const PASSES: usize = 5;
+
+fn lending(policy: PolicyName, lookahead: Lookahead) -> Fixture {
+    Fixture::with(|options| {
+        options.frames = Keeper::Kernel;
+        (options.cache_bytes, options.block_bytes) = (5 << 20, BLOCK);
+        options.policy = Some(policy.spec());
+        options.lookahead = lookahead;
+    })
+}
+
+/// Pages that the kernel has of a file.
+fn kept(path: &Path) -> u64 {
+    let file = File::open(path).unwrap();
+    let blocks = file.metadata().unwrap().len().div_ceil(pages::block_bytes());
+    pages::count_cached(std::os::fd::AsFd::as_fd(&file), 0, blocks).unwrap() * pages::block_bytes()
+}
+
+/// Reads a file from its start to its end, as a program does with `read` or with `mmap`.
+fn scan(path: &Path, data: &[u8], piece: usize, is_mapped: bool) {
+    let file = File::open(path).unwrap();
+    if is_mapped {
+        let (protection, flags) = (rustix::mm::ProtFlags::READ, rustix::mm::MapFlags::SHARED);
+        // SAFETY: a new mapping at a place that the kernel chooses, used until it is unmapped below.
+        let map = unsafe { rustix::mm::mmap(std::ptr::null_mut(), data.len(), protection, flags, &file, 0) }
+            .unwrap();
+        for at in (0..data.len()).step_by(4096) {
+            // SAFETY: within the mapping, which nobody writes to.
+            assert_eq!(unsafe { map.cast::<u8>().add(at).read_volatile() }, data[at], "byte {at}");
+        }
+        // SAFETY: exactly the mapping made above.
+        unsafe { rustix::mm::munmap(map, data.len()) }.unwrap();
+        return;
+    }
+    let mut bytes = vec![0; piece];
+    for at in (0..data.len()).step_by(piece) {
+        let count = file.read_at(&mut bytes, at as u64).unwrap();
+        assert!(bytes[..count] == data[at..at + count], "byte {at}");
+    }
+}
+
+#[test]
+fn the_budget_holds_and_a_cycle_reads_what_it_must() {
+    if cannot_mount() {
+        return;
+    }
+    quote(
+        "The kernel keeps no more of a mount's files than its frames, and what it was told to drop a moment ago.",
+    );
+    let data = pattern(BLOCKS * BLOCK, 3);
+    for (piece, lookahead, is_mapped) in [
+        (4096, Lookahead::None, false),
+        (128 << 10, Lookahead::None, false),
+        (64 << 10, Lookahead::Streams, false),
+        (0, Lookahead::None, true),
+    ] {
+        let fixture = lending(PolicyName::Mru, lookahead);
+        fs::write(fixture.origin.join("f"), &data).unwrap();
+        let path = fixture.mnt.join("f");
+        for _ in 0..PASSES {
+            scan(&path, &data, piece, is_mapped);
+        }
+        let counters = fixture.mounted().counters();
+        let budget = counters.capacity_blocks as usize * BLOCK;
+        eventually("the budget holds", || kept(&path) <= budget as u64);
+        assert!(kept(&path) >= budget as u64 * 9 / 10, "{} of {budget}", kept(&path));
+        // OPT reads the file once, and then what does not fit: less a block that is being read.
+        let least = data.len() + (PASSES - 1) * (data.len() - budget + BLOCK);
+        let read = counters.traffic.fetched_bytes as usize;
+        println!("{piece} {lookahead:?} mapped {is_mapped}: {read} of {least} bytes");
+        // Hits of mapped pages are seen by fault alone.
+        let most = if is_mapped { least * 13 / 10 } else { least * 108 / 100 };
+        assert!(read <= most, "{read} bytes, {least} at least: {piece} {lookahead:?} {is_mapped}");
+    }
+}
+
+#[test]
+fn each_read_of_a_block_is_one_reference() {
+    if cannot_mount() {
+        return;
+    }
+    let fixture = Fixture::with(|options| {
+        options.frames = Keeper::Kernel;
+        (options.cache_bytes, options.block_bytes) = (32 << 20, BLOCK);
+        options.lookahead = Lookahead::None;
+    });
+    let data = pattern(40 * BLOCK, 4);
+    fs::write(fixture.origin.join("f"), &data).unwrap();
+    let path = fixture.mnt.join("f");
+    // A program that stays: who ended is not asked any more who it was.
+    for pass in 1..=4_u64 {
+        scan(&path, &data, 2 * BLOCK, false);
+        let references = || fixture.mounted().counters().totals.references;
+        eventually("the reads are told of", || references() >= 40 * pass);
+        let traffic = fixture.mounted().counters().traffic;
+        assert_eq!((references(), traffic.fetched_bytes), (40 * pass, data.len() as u64));
+    }
+}
+
+#[test]
+fn readers_at_once_past_the_page_cache_and_through_it_read_the_same() {
+    if cannot_mount() {
+        return;
+    }
+    let fixture = lending(PolicyName::Lru, Lookahead::Streams);
+    let data = pattern(BLOCKS * BLOCK, 5);
+    fs::write(fixture.origin.join("f"), &data).unwrap();
+    let path = fixture.mnt.join("f");
+    let direct = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&path).unwrap();
+    std::thread::scope(|scope| {
+        for piece in [4096, 20_000, 64 << 10, 1 << 20] {
+            let (path, data) = (&path, &data);
+            scope.spawn(move || scan(path, data, piece, false));
+        }
+        scope.spawn(|| scan(&path, &data, 0, true));
+        for at in (0..data.len()).step_by(BLOCK / 2) {
+            let mut bytes = vec![0; 5000];
+            let count = direct.read_at(&mut bytes, at as u64).unwrap();
+            assert!(bytes[..count] == data[at..at + count], "byte {at}");
+        }
+    });
+    let budget = u64::from(fixture.mounted().counters().capacity_blocks) * BLOCK as u64;
+    eventually("the budget holds", || kept(&path) <= budget);
+}
+
+/// Through the page cache and past it, bytes that were acknowledged are there.
+#[test]
+fn a_file_that_is_written_is_read_past_the_page_cache() {
+    if cannot_mount() {
+        return;
+    }
+    quote("A file that is open for writing is read past the page cache by all who open it meanwhile.");
+    let fixture = lending(PolicyName::Lru, Lookahead::None);
+    let (path, data) = (fixture.mnt.join("f"), pattern(10 * BLOCK, 6));
+    fs::write(&path, &data).unwrap();
+    // What was closed may be open for a moment still.
+    eventually("the kernel has it", || {
+        scan(&path, &data, BLOCK, false);
+        kept(&path) == data.len() as u64
+    });
+    // Who opened it before sees what is written now, where it is and where it was not.
+    let before = File::open(&path).unwrap();
+    let writer = OpenOptions::new().write(true).open(&path).unwrap();
+    let meanwhile = File::open(&path).unwrap();
+    for at in [0, 5 * BLOCK + 100, 10 * BLOCK - 50] {
+        writer.write_all_at(&[7; 100], at as u64).unwrap();
+        for file in [&before, &meanwhile] {
+            let mut bytes = [0; 100];
+            file.read_exact_at(&mut bytes, at as u64).unwrap();
+            assert_eq!(bytes, [7; 100], "at {at}");
+        }
+    }
+    writer.set_len(3 * BLOCK as u64).unwrap();
+    assert_eq!([&before, &meanwhile].map(|file| file.metadata().unwrap().len()), [3 * BLOCK as u64; 2]);
+    assert_eq!(meanwhile.read_at(&mut [0; 10], 4 * BLOCK as u64).unwrap(), 0);
+    drop((writer, meanwhile));
+    eventually("nothing is written any more", || {
+        let left = File::open(&path).unwrap();
+        left.read_exact_at(&mut vec![0; BLOCK], BLOCK as u64).unwrap();
+        kept(&path) > 0
+    });
+}
+
+#[test]
+fn nothing_stays_behind_and_what_cannot_be_is_said() {
+    if cannot_mount() {
+        return;
+    }
+    let mut fixture = lending(PolicyName::Lru, Lookahead::None);
+    assert!(fixture.mounted().lends());
+    let mounts = pantler_kernel::mount_table::mounts().unwrap();
+    let dev = mounts.iter().find(|mount| mount.place == fixture.mnt).unwrap().dev;
+    let root = pantler_steer::trace::instance::mounted_tracefs().unwrap();
+    let is_there = || {
+        let found = fs::read_dir(root.join("instances")).unwrap();
+        let end = format!("-mount.{dev}");
+        found.flatten().any(|entry| entry.file_name().to_string_lossy().ends_with(&end))
+    };
+    assert!(is_there());
+    fixture.unmount();
+    eventually("the trace instance is gone", || !is_there());
+
+    let (_folder, origin, mnt) = scratch();
+    let tiers = TierOptions {
+        places: vec![(pantler_tier::TierPlace::Ssd(origin.join("tier")), 8 << 20)],
+        ..TierOptions::default()
+    };
+    let options = MountOptions { frames: Keeper::Kernel, tiers, ..MountOptions::new(&origin, &mnt) };
+    let Err(MountError::Option(text)) = Mount::new(options) else { panic!("it was taken") };
+    assert!(text.starts_with("frames kernel: expected no lower tiers"), "{text}");
+    let error = "page-cache".parse::<Keeper>().unwrap_err().to_string();
+    assert_eq!(error, "frames \"page-cache\": expected own, kernel or auto");
+}
