@@ -119,7 +119,7 @@ impl Bench {
         ];
         if !Path::new("/run/systemd/system").exists() {
             lines.push(
-                "systemd does not run here: `systemd-run -p MemoryMax` sets the limit that `kernel` has."
+                "systemd does not run here, and is not needed: `systemd-run -p MemoryMax` sets the limit that `kernel` has."
                     .to_owned(),
             );
         }
@@ -146,6 +146,9 @@ impl Bench {
     fn section(&self, row: &Row, rivals: &[Rival], repeats: usize) -> Result<Section> {
         let mut section = Section::new(row, rivals);
         let mut besides = Vec::new();
+        // Folders and inodes are in the page cache, too, and in no budget for blocks of files.
+        let whole = self.run(row, Rival::Kernel, None, 0)?;
+        let folders_bytes = whole.held.file.saturating_sub(row.bytes);
         for rival in rivals {
             let is_there = match (*rival, &self.no_dontcache) {
                 (Rival::DontCache, Some(said)) => Err(format!("not in this kernel or file system: {said}")),
@@ -164,7 +167,7 @@ impl Bench {
                 if section.is_given_up(*rival) {
                     continue;
                 }
-                match self.run(row, *rival, Some(row.budget + besides_bytes)) {
+                match self.run(row, *rival, Some(row.budget + besides_bytes), folders_bytes) {
                     Ok(took) => {
                         say(format_args!("{} {}, {repeat} of {repeats}: {took}", row.name, rival.name()));
                         section.add(*rival, took);
@@ -185,12 +188,12 @@ impl Bench {
         if !row.is_limited(rival) {
             return Ok(0);
         }
-        let took = self.run(row, rival, None).map_err(|error| format!("{error:#}"))?;
+        let took = self.run(row, rival, None, 0).map_err(|error| format!("{error:#}"))?;
         Ok((took.held.anonymous + took.held.kernel) / 4096 * 4096)
     }
 
     /// Runs a program once, with its files and their inodes on the disk only.
-    fn run(&self, row: &Row, rival: Rival, limit: Option<u64>) -> Result<Took> {
+    fn run(&self, row: &Row, rival: Rival, limit: Option<u64>, folders_bytes: u64) -> Result<Took> {
         self.disk.fresh()?;
         let group = Group::new("rivals", None)?;
         if let Some(bytes) = limit.filter(|_| row.is_limited(rival)) {
@@ -229,15 +232,15 @@ impl Bench {
             held: looks::steady(&looks),
             said: fs::read_to_string(&said).ok().and_then(|text| report::Said::of(&text)),
         };
-        self.check(row, rival, &took)?;
+        self.check(row, rival, &took, folders_bytes)?;
         Ok(took)
     }
 
     /// Whether a run was what it is taken for.
-    fn check(&self, row: &Row, rival: Rival, took: &Took) -> Result<()> {
+    fn check(&self, row: &Row, rival: Rival, took: &Took, folders_bytes: u64) -> Result<()> {
         let (least, read) = (row.bytes * COLD_PERCENT / 100, took.read_bytes as u64);
         ensure!(read >= least, "{read} bytes were read of data of {}: the cache was not cold", row.bytes);
-        let passed = row.budget * (100 + PASSED_PERCENT) / 100;
+        let passed = row.budget * (100 + PASSED_PERCENT) / 100 + folders_bytes;
         let kept = match rival {
             _ if row.is_limited(rival) => return Ok(()),
             Rival::Mount | Rival::MountHint => {
@@ -245,7 +248,9 @@ impl Bench {
             }
             _ => took.held.file,
         };
-        ensure!(kept <= passed, "{kept} bytes were held of a budget of {}", row.budget);
+        let [kept_mb, read_mb, budget_mb] =
+            [kept, read, row.budget].map(|bytes| format!("{:.1} MB", bytes as f64 / 1e6));
+        ensure!(kept <= passed, "it held {kept_mb} of a budget of {budget_mb}, and read {read_mb}");
         Ok(())
     }
 

@@ -47,7 +47,7 @@ pub struct Row {
     pub script: String,
     /// Where it runs, below the folder of the disk, or of a mount over it.
     pub folder: &'static str,
-    /// What it reads at least once, in bytes.
+    /// Pages that it reads at least once, in bytes.
     pub bytes: u64,
     /// For blocks of files, in bytes.
     pub budget: u64,
@@ -94,7 +94,7 @@ impl Row {
     pub fn is_for(&self, rival: Rival) -> Result<(), &'static str> {
         match rival {
             Rival::DontCache if !self.reads_itself => {
-                Err("a flag of a call, and the program makes its calls itself")
+                Err("a flag of reads, and this program maps its file, or reads by calls of its own")
             }
             _ => Ok(()),
         }
@@ -156,7 +156,7 @@ fn service(row: Row, point: &Path) -> Result<Row> {
         "$READER serve hot \"$SAID\" &
 service=$!
 while [ ! -e \"$SAID.warm\" ]; do kill -0 $service || exit 1; sleep 0.01; done
-if [ \"$DONTCACHE\" ]; then $READER backup {paths}; else $BACKUP tar --create --file - {paths} | cat > /dev/null; fi
+if [ \"$DONTCACHE\" ]; then $READER backup {paths}; else $BACKUP tar --create --absolute-names --file - {paths} | cat > /dev/null; fi
 wait $service"
     );
     let mut bytes = row.bytes;
@@ -204,6 +204,8 @@ fn files_below(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// What the pages of some files take.
 fn total(files: &[PathBuf]) -> Result<u64> {
-    files.iter().map(|path| Ok(fs::metadata(path).context("a file is gone")?.len())).sum()
+    let pages = |path| fs::metadata(path).map(|file| file.len().div_ceil(4096) * 4096);
+    files.iter().map(|path| pages(path).context("a file is gone")).sum()
 }
