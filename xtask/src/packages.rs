@@ -43,6 +43,7 @@ pub const RIVALS: &[&str] = &[
     "fuse3",
     "linux-source-6.1",
     "nocache",
+    "postgresql",
     "python3",
     "ripgrep",
     "sqlite3",

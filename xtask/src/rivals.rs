@@ -21,6 +21,7 @@ use crate::shell::{self, say};
 use crate::wanted::Wanted;
 
 mod arms;
+mod postgres;
 mod report;
 mod rows;
 
@@ -33,8 +34,8 @@ const BUILD: &str = "cargo build --release --package pantler-cli";
 /// The image of the file system, and what runs leave.
 const FOLDER: &str = "target/rivals";
 /// Of the image, and what must be free for it.
-const SIZE: &str = "1200M";
-const FREE_BYTES: u64 = 1500 << 20;
+const SIZE: &str = "1500M";
+const FREE_BYTES: u64 = 2000 << 20;
 /// How often each row is measured with each rival.
 const REPEATS: usize = 5;
 /// What a run from a cold cache reads of its data at least, in percent.
@@ -93,7 +94,10 @@ impl Bench {
         fs::write(folder.join("reader.py"), Row::READER)?;
         arms::unmount(&folder.join("through"));
         let source = source::prepare(&Path::new(demo::FOLDER).canonicalize()?, &interrupt)?;
-        let disk = Disk::new(&folder, SIZE, |point| rows::write(point, &source))?;
+        let sockets = folder.join("sockets");
+        fs::create_dir_all(&sockets)?;
+        postgres::give(&sockets)?;
+        let disk = Disk::new(&folder, SIZE, |point| rows::write(point, &source, &sockets))?;
         let mut bench = Bench {
             disk,
             interrupt,
@@ -128,7 +132,7 @@ impl Bench {
 
     fn rows(&self) -> Result<Vec<Row>> {
         self.disk.fresh()?;
-        Row::all(self.disk.point())
+        Row::all(self.disk.point()).with_context(|| format!("no whole disk: remove {FOLDER}/image"))
     }
 
     /// What the kernel says of a read by that flag.
@@ -219,6 +223,7 @@ impl Bench {
         command.current_dir(root.join(row.folder)).stdout(Stdio::null());
         command.env("READER", format!("/usr/bin/python3 {}", self.folder.join("reader.py").display()));
         command.env("BACKUP", row.before_backup(rival, &pantler)).env("SAID", &said);
+        command.env("SOCKETS", self.folder.join("sockets"));
         if rival == Rival::DontCache {
             command.env("DONTCACHE", "1");
         }
@@ -268,7 +273,16 @@ impl Bench {
             Rival::Bindfs => ["bindfs", "-f", &point, &path(through)].map(str::to_owned).to_vec(),
             Rival::Mount | Rival::MountHint => {
                 let (pantler, budget) = (path(&self.pantler), row.budget.to_string());
-                let words = [&pantler, "mount", "--foreground", &point, &path(through), "--cache", &budget];
+                let words = [
+                    &pantler,
+                    "mount",
+                    "--foreground",
+                    "--allow-other",
+                    &point,
+                    &path(through),
+                    "--cache",
+                    &budget,
+                ];
                 words.into_iter().chain(row.mounting(rival)).map(str::to_owned).collect()
             }
             _ => return Ok(None),

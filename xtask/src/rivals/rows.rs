@@ -6,13 +6,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::arms::Rival;
+use super::postgres;
 use crate::demo::source::Source;
 use crate::limits::programs;
 use crate::shell;
 
 /// What can be asked for alone.
-pub const NAMES: [&str; 7] =
-    ["cscope", "ripgrep", "epochs", "weights-read", "weights-mmap", "sqlite", "service"];
+pub const NAMES: [&str; 8] =
+    ["cscope", "ripgrep", "epochs", "weights-read", "weights-mmap", "sqlite", "service", "postgres"];
 /// Weights of a model.
 const WEIGHTS_BYTES: usize = 96 << 20;
 /// What the service reads again and again.
@@ -21,7 +22,8 @@ const HOT_BYTES: usize = 76 << 20;
 const TABLE_ROWS: u32 = 96_000;
 /// The budget, as a fraction of what a program reads.
 const BUDGET: (u64, u64) = (2, 3);
-/// The budget of the service and the backup, as a fraction of the service's data, which shall fit.
+/// The budget of a service and of what goes on beside it, as a fraction of the service's data, which
+/// shall fit.
 const BUDGET_OF_SERVICE: (u64, u64) = (5, 4);
 /// What the guide gives a backup.
 const BACKUP_MEMORY: &str = "16M";
@@ -87,6 +89,10 @@ impl Row {
         rows.push(row("weights-mmap", five("$READER map weights"), "weights", mru, false)?);
         rows.push(row("sqlite", five(scan), "table", mru, false)?);
         rows.push(service(row("service", String::new(), "hot", Hint::Backup, true)?, point)?);
+        rows.push(postgres(
+            row("postgres", String::new(), "postgres", Hint::Profile("postgresql"), false)?,
+            point,
+        )?);
         Ok(rows)
     }
 
@@ -163,13 +169,27 @@ wait $service"
     for path in BACKED_UP {
         bytes += total(&files_below(&point.join(row.folder).join(path))?)?;
     }
-    let budget = row.bytes * BUDGET_OF_SERVICE.0 / BUDGET_OF_SERVICE.1 / 4096 * 4096;
-    Ok(Row { script, bytes, budget, ..row })
+    Ok(Row { script, bytes, budget: budget_of_service(row.bytes), ..row })
 }
 
-/// Fills the disk.
-pub fn write(point: &Path, source: &Source) -> Result<()> {
+fn budget_of_service(bytes: u64) -> u64 {
+    bytes * BUDGET_OF_SERVICE.0 / BUDGET_OF_SERVICE.1 / 4096 * 4096
+}
+
+/// pgbench, and a report beside it.
+fn postgres(row: Row, point: &Path) -> Result<Row> {
+    let folder = point.join(row.folder);
+    let locked = postgres::files(&folder, "hot")?;
+    let hot = total(&locked)?;
+    let bytes = hot + total(&postgres::files(&folder, "cold")?)?;
+    let script = format!("{} && mv \"$SOCKETS/said\" \"$SAID\"", postgres::as_postgres(postgres::SCRIPT));
+    Ok(Row { script, bytes, budget: budget_of_service(hot), locked, ..row })
+}
+
+/// Fills the disk; `sockets` is a folder of user postgres.
+pub fn write(point: &Path, source: &Source, sockets: &Path) -> Result<()> {
     programs::write(point, source)?;
+    postgres::write(&point.join("postgres"), sockets)?;
     for (name, bytes) in [("weights", WEIGHTS_BYTES), ("hot", HOT_BYTES)] {
         fs::create_dir(point.join(name))?;
         let mut file = std::io::BufWriter::new(fs::File::create(point.join(name).join(name))?);
