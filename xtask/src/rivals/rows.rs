@@ -41,6 +41,17 @@ enum Hint {
     Backup,
 }
 
+/// How a program reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reads {
+    /// By calls of ours, which can ask for `RWF_DONTCACHE`.
+    ByOurs,
+    /// By calls of its own.
+    ByItself,
+    /// It maps its file.
+    Mapped,
+}
+
 /// A program, and what it reads.
 #[derive(Debug)]
 pub struct Row {
@@ -56,8 +67,7 @@ pub struct Row {
     /// What is locked in memory, below the disk's folder, the most important first.
     pub locked: Vec<PathBuf>,
     hint: Hint,
-    /// Whether its reads are our own, so that they can ask for `RWF_DONTCACHE`.
-    reads_itself: bool,
+    reads: Reads,
 }
 
 impl Row {
@@ -67,11 +77,11 @@ impl Row {
     /// All of them, on a disk that is mounted at `point`.
     pub fn all(point: &Path) -> Result<Vec<Row>> {
         let five = |what: &str| format!("for pass in 1 2 3 4 5; do {what} || exit 1; done");
-        let row = |name, script, folder, hint, reads_itself| -> Result<Row> {
+        let row = |name, script, folder, hint, reads| -> Result<Row> {
             let locked = files_below(&point.join(folder))?;
             let bytes = total(&locked)?;
             let budget = bytes * BUDGET.0 / BUDGET.1 / 4096 * 4096;
-            Ok(Row { name, script, folder, bytes, budget, locked, hint, reads_itself })
+            Ok(Row { name, script, folder, bytes, budget, locked, hint, reads })
         };
         let mut rows = Vec::new();
         for program in programs::Program::all(point)? {
@@ -80,17 +90,17 @@ impl Row {
                 "ripgrep" => Hint::Profile("grep"),
                 _ => continue,
             };
-            rows.push(row(program.name, program.script, program.folder, hint, false)?);
+            rows.push(row(program.name, program.script, program.folder, hint, Reads::ByItself)?);
         }
         let mru = Hint::Policy("mru");
         let scan = "sqlite3 -readonly table 'SELECT max(body) FROM scanned' > /dev/null";
-        rows.push(row("epochs", "$READER epochs .".to_owned(), "files", mru, true)?);
-        rows.push(row("weights-read", five("$READER read weights"), "weights", mru, true)?);
-        rows.push(row("weights-mmap", five("$READER map weights"), "weights", mru, false)?);
-        rows.push(row("sqlite", five(scan), "table", mru, false)?);
-        rows.push(service(row("service", String::new(), "hot", Hint::Backup, true)?, point)?);
+        rows.push(row("epochs", "$READER epochs .".to_owned(), "files", mru, Reads::ByOurs)?);
+        rows.push(row("weights-read", five("$READER read weights"), "weights", mru, Reads::ByOurs)?);
+        rows.push(row("weights-mmap", five("$READER map weights"), "weights", mru, Reads::Mapped)?);
+        rows.push(row("sqlite", five(scan), "table", mru, Reads::ByItself)?);
+        rows.push(service(row("service", String::new(), "hot", Hint::Backup, Reads::ByOurs)?, point)?);
         rows.push(postgres(
-            row("postgres", String::new(), "postgres", Hint::Profile("postgresql"), false)?,
+            row("postgres", String::new(), "postgres", Hint::Profile("postgresql"), Reads::ByItself)?,
             point,
         )?);
         Ok(rows)
@@ -99,9 +109,10 @@ impl Row {
     /// Whether the row is measured with this rival, or why not.
     pub fn is_for(&self, rival: Rival) -> Result<(), &'static str> {
         match rival {
-            Rival::DontCache if !self.reads_itself => {
-                Err("a flag of reads, and this program maps its file, or reads by calls of its own")
+            Rival::DontCache if self.reads == Reads::ByItself => {
+                Err("a flag of reads, and the program makes its calls itself")
             }
+            Rival::DontCache if self.reads == Reads::Mapped => Err("a flag of reads, and the file is mapped"),
             _ => Ok(()),
         }
     }
@@ -110,7 +121,11 @@ impl Row {
     /// it; other rivals hold themselves to it.
     pub fn is_limited(&self, rival: Rival) -> bool {
         match rival {
-            Rival::Run | Rival::Mount | Rival::MountHint => false,
+            Rival::Mount | Rival::MountHint => false,
+            // Mapped pages are the kernel's to keep unless a policy is named, and then a budget is
+            // passed for a while.
+            Rival::Run | Rival::RunHint if self.reads == Reads::Mapped => true,
+            Rival::Run => false,
             Rival::RunHint => self.hint == Hint::Backup,
             _ => true,
         }
