@@ -1,9 +1,9 @@
 //! `make rivals`: real programs that read more than their budget, by what else keeps files in
 //! memory, and by Pantler: on one machine, from one disk, with one budget.
 //!
-//! A rival that does not keep itself to a budget runs with its program in a control group. Its limit
-//! is the budget, and what both hold besides files in a run without a limit. `pantler run` and
-//! `pantler mount` get the budget as option. Reads are those of the device, by whatever process.
+//! A rival that does not keep itself to a budget runs with its program in a control group. Its
+//! limit is the budget, and what both hold besides files in a run without a limit. `pantler run`
+//! and `pantler mount` get the budget as option. Reads are those of the device, by any process.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
@@ -40,7 +40,8 @@ const FREE_BYTES: u64 = 2000 << 20;
 const REPEATS: usize = 5;
 /// What a run from a cold cache reads of its data at least, in percent.
 const COLD_PERCENT: u64 = 95;
-/// What a budget may be passed by, in percent: blocks that were read ahead, or are on their way out.
+/// What a budget may be passed by, in percent: blocks that were read ahead, or are on their way
+/// out.
 const PASSED_PERCENT: u64 = 5;
 /// What `pantler mount` holds besides its frames: itself, its threads, its tables.
 const MOUNT_BYTES: u64 = 32 << 20;

@@ -15,7 +15,7 @@ pub struct Took {
     pub seconds: f64,
     /// What the group held, in the middle of the looks after its first third.
     pub held: Memory,
-    /// What the service said.
+    /// What a service said.
     pub said: Option<Said>,
 }
 
@@ -26,12 +26,12 @@ impl fmt::Display for Took {
     }
 }
 
-/// What the service measured.
+/// What a service measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Said {
-    /// Reads that were not served from memory at once.
+    /// Answers that took long.
     pub slow: f64,
-    /// What 99 of 100 reads take at most.
+    /// What 99 of 100 answers take at most.
     pub microseconds: f64,
 }
 
@@ -121,9 +121,13 @@ const VALUES: [Value; 5] = [
         of: |took| Some(held_bytes(took) / 1e6),
         digits: 0,
     },
-    Value { title: "Slow reads of the service", of: |took| Some(took.said?.slow), digits: 0 },
     Value {
-        title: "What 99 of 100 of its reads take at most, us",
+        title: "Slow answers of the service and of pgbench",
+        of: |took| Some(took.said?.slow),
+        digits: 0,
+    },
+    Value {
+        title: "What 99 of 100 answers take at most, us",
         of: |took| Some(took.said?.microseconds),
         digits: 0,
     },

@@ -22,8 +22,8 @@ const HOT_BYTES: usize = 76 << 20;
 const TABLE_ROWS: u32 = 96_000;
 /// The budget, as a fraction of what a program reads.
 const BUDGET: (u64, u64) = (2, 3);
-/// The budget of a service and of what goes on beside it, as a fraction of the service's data, which
-/// shall fit.
+/// The budget of a service and of what goes on beside it, as a fraction of the service's data,
+/// which shall fit.
 const BUDGET_OF_SERVICE: (u64, u64) = (5, 4);
 /// What the guide gives a backup.
 const BACKUP_MEMORY: &str = "16M";
@@ -243,4 +243,45 @@ fn files_below(path: &Path) -> Result<Vec<PathBuf>> {
 fn total(files: &[PathBuf]) -> Result<u64> {
     let pages = |path| fs::metadata(path).map(|file| file.len().div_ceil(4096) * 4096);
     files.iter().map(|path| pages(path).context("a file is gone")).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(hint: Hint, reads: Reads, rival: Rival) -> (String, bool) {
+        let row = Row {
+            name: "",
+            script: String::new(),
+            folder: "",
+            bytes: 6144,
+            budget: 4096,
+            locked: Vec::new(),
+            hint,
+            reads,
+        };
+        (row.around(rival, "pantler").join(" "), row.is_limited(rival))
+    }
+
+    #[test]
+    fn what_has_no_budget_of_its_own_has_a_limit() {
+        let mru = Hint::Policy("mru");
+        let of = |rival| words(mru, Reads::ByItself, rival);
+        assert_eq!(of(Rival::Kernel), (String::new(), true));
+        assert_eq!(of(Rival::Nocache), ("nocache".to_owned(), true));
+        assert_eq!(of(Rival::Mount), (String::new(), false));
+        assert_eq!(
+            of(Rival::RunHint),
+            ("pantler run --quiet --memory 4096 --profile none --policy mru --".to_owned(), false)
+        );
+        assert!(words(mru, Reads::Mapped, Rival::Run).1);
+    }
+
+    #[test]
+    fn of_a_service_the_backup_has_the_hint() {
+        assert_eq!(words(Hint::Backup, Reads::ByOurs, Rival::RunHint), (String::new(), true));
+        let (run, is_limited) = words(Hint::Backup, Reads::ByOurs, Rival::Run);
+        assert_eq!(run, "pantler run --quiet --memory 4096 --profile none --");
+        assert!(!is_limited);
+    }
 }
