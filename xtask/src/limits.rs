@@ -11,8 +11,8 @@ use anyhow::{Context, Result, bail};
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use crate::demo::groups::{Group, Memory};
 use crate::demo::{self, source};
@@ -21,8 +21,9 @@ use crate::packages;
 use crate::shell::{self, say};
 use crate::wanted::Wanted;
 
-mod disk;
-mod programs;
+pub mod disk;
+pub mod looks;
+pub mod programs;
 
 use disk::Disk;
 use programs::Program;
@@ -31,13 +32,10 @@ use programs::Program;
 const BUILD: &str = "cargo build --release --package pantler-cli";
 /// The image of the file system.
 const FOLDER: &str = "target/limits";
+/// Megabytes of the image.
+const SIZE: &str = "600M";
 /// The limit, as a fraction of what a program reads.
 const LIMIT: (u64, u64) = (2, 3);
-/// Between two looks at the memory of a group.
-const LOOK: Duration = Duration::from_millis(20);
-/// A run that takes longer is broken.
-const RUN_MAX: Duration = Duration::from_secs(300);
-
 /// How the cache is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Arm {
@@ -74,7 +72,8 @@ pub fn limits(arguments: &[&str]) -> Result<()> {
     fs::create_dir_all(demo::FOLDER)?;
     fs::create_dir_all(FOLDER)?;
     let source = source::prepare(&Path::new(demo::FOLDER).canonicalize()?, &interrupt)?;
-    let disk = Disk::new(&Path::new(FOLDER).canonicalize()?, |folder| programs::write(folder, &source))?;
+    let disk =
+        Disk::new(&Path::new(FOLDER).canonicalize()?, SIZE, |folder| programs::write(folder, &source))?;
     let bench = Bench {
         disk,
         interrupt,
@@ -175,40 +174,12 @@ impl Bench {
         command.env_remove("SUDO_UID").env_remove("SUDO_GID");
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let (before, start) = (self.disk.read_bytes()?, Instant::now());
-        let child = command.spawn().context("cannot start a program")?;
-        let looks = self.watch(child, &group)?;
+        let looks = looks::watch(&mut command, &group, &self.interrupt)?;
         let seconds = start.elapsed().as_secs_f64();
-        Ok(Took { read_bytes: (self.disk.read_bytes()? - before) as f64, seconds, held: steady(&looks) })
-    }
-
-    /// Looks at a group's memory until a process has ended.
-    fn watch(&self, mut child: Child, group: &Group) -> Result<Vec<Memory>> {
-        let (start, mut looks) = (Instant::now(), Vec::new());
-        loop {
-            match child.try_wait()? {
-                Some(status) if status.success() => return Ok(looks),
-                Some(status) => bail!("a program ended with {status}"),
-                None => looks.push(group.memory()?),
-            }
-            let late = start.elapsed() > RUN_MAX;
-            if late || self.interrupt.check().is_err() {
-                child.kill()?;
-                child.wait()?;
-                bail!("{}", if late { "a run took too long" } else { "interrupted" });
-            }
-            std::thread::sleep(LOOK);
-        }
-    }
-}
-
-/// The middle of the looks, without the first third, in which a cache fills.
-fn steady(looks: &[Memory]) -> Memory {
-    let looks = &looks[looks.len() / 3..];
-    let middle =
-        |value: fn(&Memory) -> u64| median(looks.iter().map(|look| value(look) as f64)).unwrap_or(0.0);
-    Memory {
-        file: middle(|look| look.file) as u64,
-        anonymous: middle(|look| look.anonymous) as u64,
-        kernel: middle(|look| look.kernel) as u64,
+        Ok(Took {
+            read_bytes: (self.disk.read_bytes()? - before) as f64,
+            seconds,
+            held: looks::steady(&looks),
+        })
     }
 }

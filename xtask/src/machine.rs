@@ -59,5 +59,5 @@ pub fn machine(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-pub use arms::daemon;
+pub use arms::{daemon, environment};
 pub use programs::read;

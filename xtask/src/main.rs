@@ -17,6 +17,7 @@ mod median;
 mod node;
 mod packages;
 mod python;
+mod rivals;
 mod shell;
 mod stores;
 mod suites;
@@ -36,6 +37,8 @@ usage: cargo xtask <command>
                    meet the kernel; what CI tries of it with --quick; needs root and Debian's mirror
   machine          the first paper's experiments with real programs on the page cache (--repeats N, --only TABLE); needs root
   limits           programs in a group with a limit on everything, beside MIN (--repeats N, --only PROGRAM); needs root
+  rivals           real programs by the kernel alone, vmtouch, nocache, bindfs and others, beside Pantler (--repeats N, --quick,
+                   --only ROW|RIVAL and again for others); needs root
   bench-stores     mounts of a server of S3 under load, beside that server alone; builds s3s-fs, which takes minutes
   fuzz [SECONDS]   each fuzz target so long, default 60; needs a nightly compiler
   bench-sim        the simulator beside libCacheSim (--requests N, --pairs N, --trace NAME, --only POLICY,
@@ -80,6 +83,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["machine-daemon", rest @ ..] => machine::daemon(rest),
         ["machine-read", rest @ ..] => machine::read(rest),
         ["limits", rest @ ..] => limits::limits(rest),
+        ["rivals", rest @ ..] => rivals::rivals(rest),
         ["bench-stores"] => stores::bench(),
         ["kernels", "--quick", names @ ..] => kernels::kernels(names, Extent::Quick),
         ["kernels", names @ ..] => kernels::kernels(names, Extent::Everything),

@@ -36,6 +36,22 @@ pub const MACHINE: &[&str] = &["cscope", "glimpse", "linux-source-6.1", "time", 
 /// What `cargo xtask limits` needs.
 pub const LIMITS: &[&str] = &["cscope", "linux-source-6.1", "python3", "ripgrep", "util-linux", "xz-utils"];
 
+/// What `make rivals` needs.
+pub const RIVALS: &[&str] = &[
+    "bindfs",
+    "cscope",
+    "fuse3",
+    "linux-source-6.1",
+    "nocache",
+    "postgresql",
+    "python3",
+    "ripgrep",
+    "sqlite3",
+    "util-linux",
+    "vmtouch",
+    "xz-utils",
+];
+
 /// What the demo needs.
 pub const DEMO: &[&str] = &["cscope", "fuse3", "linux-source-6.1", "xz-utils"];
 

@@ -7,9 +7,6 @@ use std::path::{Path, PathBuf};
 
 use crate::shell::{self, say};
 
-/// Megabytes of the image.
-const SIZE: &str = "600M";
-
 /// Unmounted and detached when it goes out of scope.
 pub struct Disk {
     device: String,
@@ -17,8 +14,8 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// The file system in this folder; a new one is filled by `write`.
-    pub fn new(folder: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<Disk> {
+    /// The file system of this size in this folder; a new one is filled by `write`.
+    pub fn new(folder: &Path, size: &str, write: impl FnOnce(&Path) -> Result<()>) -> Result<Disk> {
         let (image, point) = (folder.join("image"), folder.join("files"));
         let (whole, image) = (image.exists(), image.display().to_string());
         fs::create_dir_all(&point)?;
@@ -27,7 +24,7 @@ impl Disk {
         if !whole {
             say("writing the files that programs read");
             let _ = fs::remove_file(&fresh);
-            shell::output(&["truncate", "--size", SIZE, &fresh])?;
+            shell::output(&["truncate", "--size", size, &fresh])?;
             shell::output(&["mkfs.ext4", "-qF", "-E", "lazy_itable_init=0,lazy_journal_init=0", &fresh])?;
         }
         let device =

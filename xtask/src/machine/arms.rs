@@ -21,7 +21,7 @@ use crate::demo::groups::Group;
 use crate::median::median;
 
 #[path = "../../../benches/environment.rs"]
-mod environment;
+pub mod environment;
 
 /// Allocations that the command does not offer.
 const ABLATIONS: [&str; 2] = ["alloc-lru", "lru-s"];
