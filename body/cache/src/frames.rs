@@ -1,7 +1,7 @@
 //! The bookkeeping behind the cache's one lock: what each frame holds.
 //!
-//! F1  A slot that is not empty has a buffer, unless the kernel has its block (K2 of `lending`); no two
-//!     slots have the same.
+//! F1  A slot that is not empty has a buffer, unless the kernel has its block (K2 of `lending`);
+//!     no two slots have the same.
 //! F2  Every buffer that was taken is in a slot, or was put back: also while a fetch or an update
 //!     goes on with it after its slot was taken away.
 //! F3  A slot's ticket changes whenever its content is invalidated, so a thread that waited or

@@ -8,16 +8,16 @@
 //!      '----------------------- past the page cache <------------------------'  dropped the page
 //! ```
 //!
-//! K1  A page is lent from when the kernel asks for it until the kernel tells that it left, or is told
-//!     to drop it. So the kernel never has more of a mount than what is believed, and what it was
-//!     told to drop and has not dropped yet.
+//! K1  A page is lent from when the kernel asks for it until the kernel tells that it left, or is
+//!     told to drop it. So the kernel never has more of a mount than what is believed, and what it
+//!     was told to drop and has not dropped yet.
 //! K2  The bytes of a block are here as well only while the kernel does not have all of them.
 //! K3  When the block of lent pages leaves, the kernel is told to drop them.
 //! K4  A page that is lent was referenced by that. The event of the read that brought it tells of
 //!     the same reference, and is not counted again.
-//! K5  Until these events have come a block is passing, and pinned: the kernel reads ahead, and what
-//!     was not read yet would be the most recently used. At most [`PASSING_MAX`] blocks pass, and an
-//!     eighth of the frames; the oldest is passing no more when there would be more.
+//! K5  Until these events have come a block is passing, and pinned: the kernel reads ahead, and
+//!     what was not read yet would be the most recently used. At most [`PASSING_MAX`] blocks pass,
+//!     and an eighth of the frames; the oldest is passing no more when there would be more.
 //!
 //! Why so: docs/decisions/0141-frames-that-the-kernel-keeps.md.
 

@@ -22,7 +22,8 @@
 //! let cache = Cache::new(options).unwrap();
 //! let text: Arc<dyn Source> = Arc::new(Text(b"seen twice, fetched once"));
 //! let (owner, file) = (OwnerId(1), FileId(1));
-//! let request = Request { owner, file, offset: 5, length: 5, size: 24, source: &text, kernel: None };
+//! let request = Request { owner, file, offset: 5, length: 5, size: 24, source: &text,
+//!     kernel: None };
 //! for _ in 0..2 {
 //!     assert_eq!(cache.read(&request, |bytes| bytes.to_vec()).unwrap(), b"twice");
 //! }

@@ -1,5 +1,5 @@
-//! A cache that lends, beside a model of the kernel's page cache: bytes are right, and when what was
-//! said has arrived the kernel has nothing that the cache does not count.
+//! A cache that lends, beside a model of the kernel's page cache: bytes are right, and when what
+//! was said has arrived the kernel has nothing that the cache does not count.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSliceMut, Read};

@@ -202,8 +202,8 @@ impl Core {
         result
     }
 
-    /// The same for an inode by number: through an open file if there is one, which tells of writers,
-    /// too.
+    /// The same for an inode by number: through an open file if there is one, which tells of
+    /// writers, too.
     pub(crate) fn look_at(&self, number: u64, handle: Option<u64>) -> io::Result<(Arc<Inode>, Attributes)> {
         let inode = self.inodes.get(number)?;
         let handle = handle.and_then(|handle| self.files.get(handle).ok());

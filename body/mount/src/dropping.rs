@@ -86,9 +86,9 @@ impl PageDropper {
         let _ = self.orders.send(Order::Acknowledge(unseen, Box::new(answer)));
     }
 
-    /// Answers once the kernel has no page of versions before this one: a change behind the mount was
-    /// seen (V2 of `content`), and who asks is to see it, too. Not to be asked for a read of such
-    /// pages, which would wait for itself.
+    /// Answers once the kernel has no page of versions before this one: a change behind the mount
+    /// was seen (V2 of `content`), and who asks is to see it, too. Not to be asked for a read of
+    /// such pages, which would wait for itself.
     pub(crate) fn answer_up_to_date(
         &self,
         (number, content, version): (u64, Arc<Content>, FileId),

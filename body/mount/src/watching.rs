@@ -32,8 +32,8 @@ const REST: Duration = Duration::from_millis(2);
 /// Threads whose last read is remembered.
 const THREADS_MAX: usize = 4096;
 
-/// The reads that threads are in. The kernel looks at a long read in batches, and each of them is an
-/// event, to the end of the read.
+/// The reads that threads are in. The kernel looks at a long read in batches, and each of them is
+/// an event, to the end of the read.
 #[derive(Default)]
 struct Reads(HashMap<u32, (u64, Range<u64>)>);
 

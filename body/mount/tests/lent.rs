@@ -37,7 +37,8 @@ fn scan(path: &Path, data: &[u8], piece: usize, is_mapped: bool) {
     let file = File::open(path).unwrap();
     if is_mapped {
         let (protection, flags) = (rustix::mm::ProtFlags::READ, rustix::mm::MapFlags::SHARED);
-        // SAFETY: a new mapping at a place that the kernel chooses, used until it is unmapped below.
+        // SAFETY: a new mapping at a place that the kernel chooses, used until it is unmapped
+        // below.
         let map = unsafe { rustix::mm::mmap(std::ptr::null_mut(), data.len(), protection, flags, &file, 0) }
             .unwrap();
         for at in (0..data.len()).step_by(4096) {

@@ -101,8 +101,8 @@ impl Cache {
         Ok(readings.next().map(|first| Referenced { first, rest: readings }))
     }
 
-    /// Fetches those pages of a block that are not here, run by run, while others are, or the kernel
-    /// has them. `None` as for [`fetch_run`](Self::fetch_run).
+    /// Fetches those pages of a block that are not here, run by run, while others are, or the
+    /// kernel has them. `None` as for [`fetch_run`](Self::fetch_run).
     pub(super) fn fetch_more<'a>(
         &'a self,
         mut frames: MutexGuard<'a, Frames>,

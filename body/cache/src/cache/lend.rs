@@ -9,9 +9,9 @@ use crate::pages::Pages;
 use crate::request::Request;
 
 impl Cache {
-    /// The owner, if it is known, read these bytes of a file with `size` bytes, as the kernel told: at `time_ns` of
-    /// [`pantler_kernel::clock::monotonic_ns`]. A reference to each block that is lent, unless it was counted when
-    /// the block was lent (K4).
+    /// The owner, if it is known, read these bytes of a file with `size` bytes, as the kernel
+    /// told: at `time_ns` of [`pantler_kernel::clock::monotonic_ns`]. A reference to each block
+    /// that is lent, unless it was counted when the block was lent (K4).
     pub fn seen(&self, owner: Option<OwnerId>, file: FileId, bytes: Range<u64>, size: u64, time_ns: u64) {
         let (pages, end) = (self.cut.pages_of_file(bytes.clone()), self.cut.pages_of_file(0..size).end);
         let mut frames = self.lock();
@@ -25,7 +25,8 @@ impl Cache {
         self.wake(&frames);
     }
 
-    /// The kernel dropped these bytes of a file at `time_ns` of [`pantler_kernel::clock::monotonic_ns`].
+    /// The kernel dropped these bytes of a file at `time_ns` of
+    /// [`pantler_kernel::clock::monotonic_ns`].
     pub fn gone(&self, file: FileId, bytes: Range<u64>, time_ns: u64) {
         let mut frames = self.lock();
         for (block, pages) in self.cut_up(file, bytes) {
@@ -43,7 +44,8 @@ impl Cache {
     }
 
     /// A request was served with `length` bytes, which are about to be answered: what the kernel
-    /// gets is not kept here as well, and what a program gets past the page cache is not kept there.
+    /// gets is not kept here as well, and what a program gets past the page cache is not kept
+    /// there.
     pub(super) fn hand_over(&self, request: &Request<'_>, length: usize) {
         if !self.lends {
             return;
