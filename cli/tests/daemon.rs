@@ -175,7 +175,7 @@ fn whatever_is_killed_leaves_nothing_behind() {
     drop(daemon);
     // The program goes on, unsteered, and the next daemon removes what the killed one left.
     orphan.pass();
-    let tracefs = pantler_steer::trace::instance::mounted_tracefs().unwrap();
+    let tracefs = pantler_watch::instance::mounted_tracefs().unwrap();
     let left = |pid: u32| {
         let instances = fs::read_dir(tracefs.join("instances")).unwrap().flatten();
         let of_killed = format!("pantler-{pid}-");

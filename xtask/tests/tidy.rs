@@ -189,7 +189,7 @@ const ROWS: &[&[&str]] = &[
     &["body/steer", "body/mount"],
     &["body/cache"],
     &["host/tier", "host/control"],
-    &["host/origin"],
+    &["host/origin", "host/watch"],
     &["host/kernel"],
     &["core/pagecache"],
     &["core/steward"],

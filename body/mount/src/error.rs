@@ -29,7 +29,7 @@ pub enum MountError {
     Mount { path: PathBuf, error: io::Error },
     /// The kernel cannot keep its blocks, because it would not be seen what happens to them.
     #[error("frames kernel: {0}")]
-    Watch(#[from] pantler_steer::SteerError),
+    Watch(#[from] pantler_watch::WatchError),
     /// It was unmounted, because a request broke off.
     #[error("mount {}: a request panicked, see the log", path.display())]
     Broken { path: PathBuf },

@@ -13,10 +13,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use pantler_kernel::{clock, mount_table, names, pages, pid_namespace};
-use pantler_steer::trace::feed::Feed;
-use pantler_steer::trace::instance::{self, Follow, Instance};
-use pantler_steer::trace::{Event, Kind, Source, Told, trial};
-use pantler_steer::{SteerError, clean_leftovers};
+use pantler_watch::feed::Feed;
+use pantler_watch::instance::{self, Follow, Instance};
+use pantler_watch::{Event, Kind, Source, Told, WatchError, clean_leftovers, trial};
 use rustix::event::{PollFd, PollFlags};
 
 use crate::core::Core;
@@ -61,12 +60,12 @@ pub(crate) struct Watch {
 pub(crate) fn start(
     core: &Arc<Core>,
     mountpoint: &std::path::Path,
-) -> Result<(Watch, JoinHandle<()>), SteerError> {
+) -> Result<(Watch, JoinHandle<()>), WatchError> {
     pid_namespace::need_initial()?;
     if let Err(error) = clean_leftovers() {
         tracing::warn!(%error, "could not look for leftovers of crashed mounts and runs");
     }
-    let failed = |call| move |source: io::Error| SteerError::Call { call, source };
+    let failed = |call| move |source: io::Error| WatchError::Call { call, source };
     let dev = device(mountpoint).map_err(failed("look for the mount's device"))?;
     let root = instance::tracefs()?;
     // The device is part of the name: a process may host several mounts.

@@ -187,7 +187,7 @@ fn nothing_stays_behind_and_what_cannot_be_is_said() {
     assert!(fixture.mounted().lends());
     let mounts = pantler_kernel::mount_table::mounts().unwrap();
     let dev = mounts.iter().find(|mount| mount.place == fixture.mnt).unwrap().dev;
-    let root = pantler_steer::trace::instance::mounted_tracefs().unwrap();
+    let root = pantler_watch::instance::mounted_tracefs().unwrap();
     let is_there = || {
         let found = fs::read_dir(root.join("instances")).unwrap();
         let end = format!("-mount.{dev}");

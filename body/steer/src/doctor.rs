@@ -9,10 +9,10 @@ use pantler_kernel::mount_table::has_type;
 use pantler_kernel::process::read_process;
 use pantler_kernel::{damon, pages, pid_namespace};
 
-use crate::kernel::{CACHESTAT, Kernel, TRACEPOINTS, Version};
-use crate::trace::instance::mounted_tracefs;
-use crate::trace::probes;
-use crate::trace::source::has_tracepoints;
+use pantler_watch::instance::mounted_tracefs;
+use pantler_watch::probes;
+use pantler_watch::source::has_tracepoints;
+use pantler_watch::version::{CACHESTAT, Kernel, TRACEPOINTS, Version};
 
 /// One thing that steering needs or can use.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,14 +12,9 @@ pub enum SteerError {
     /// The kernel lacks or refuses something.
     #[error(transparent)]
     Kernel(#[from] KernelError),
-    /// A trace format or ring-buffer header is not one this crate can read.
-    #[error("trace format of {event}: {why}")]
-    Format {
-        /// The event, or `header_page`.
-        event: String,
-        /// Which field is missing or odd.
-        why: String,
-    },
+    /// It cannot be watched.
+    #[error(transparent)]
+    Watch(#[from] pantler_watch::WatchError),
     /// The options make no sense; names the value and what is allowed.
     #[error("{0}")]
     Options(String),
@@ -48,6 +43,7 @@ impl SteerError {
     pub fn is_missing(&self) -> bool {
         match self {
             SteerError::Kernel(KernelError::Missing { .. }) => true,
+            SteerError::Watch(error) => error.is_missing(),
             SteerError::Kernel(KernelError::File { source, .. }) | SteerError::Call { source, .. } => {
                 matches!(
                     source.kind(),

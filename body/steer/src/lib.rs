@@ -1,7 +1,7 @@
 //! The kernel page cache as a body: watches reads, keeps the resident set, drops by decision.
 //!
 //! ```text
-//!   program --reads--> kernel --tracepoints--> trace::feed --> steering --Event--> engine
+//!   program --reads--> kernel --tracepoints--> watch::feed --> steering --Event--> engine
 //!                        ^                                      |                    |
 //!                        +---- fadvise, readahead, cachestat --hands <---Decision----+
 //! ```
@@ -24,8 +24,6 @@ mod doors;
 pub mod error;
 pub mod files;
 mod hands;
-pub mod kernel;
-mod leftovers;
 mod lister;
 mod lists;
 pub mod options;
@@ -37,16 +35,14 @@ mod steer;
 pub mod steering;
 pub mod takeover;
 mod thread;
-pub mod trace;
 mod unsteered;
 mod watch;
 
 pub use doctor::{Check, doctor};
 pub use error::SteerError;
-pub use kernel::{Kernel, Version};
-pub use leftovers::clean_leftovers;
 pub use options::{HitWatch, SteerOptions};
 pub use pantler_pagecache::SteerCounters;
+pub use pantler_watch::{Kernel, Version, clean_leftovers};
 pub use steer::Steer;
 
 /// The README's example, compiled.

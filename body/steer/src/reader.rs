@@ -15,10 +15,10 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::shared::Shared;
 use crate::steering::Steering;
-use crate::trace::feed::Feed;
 use pantler_kernel::memory::{Gauge, Left};
 use pantler_kernel::{clock, pages};
 use pantler_pagecache::Spare;
+use pantler_watch::feed::Feed;
 
 /// Rest while blocks are brought in or dropped.
 const NAP_BUSY_US: u64 = 250;

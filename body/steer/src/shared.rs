@@ -17,8 +17,8 @@ use crate::lister;
 use crate::options::SteerOptions;
 use crate::steering::Steering;
 use crate::thread::at_once;
-use crate::trace::instance::Instance;
 use crate::unsteered::Lookout;
+use pantler_watch::instance::Instance;
 
 /// Longest wait of a question for the events before it.
 const CATCH_UP_MAX_NS: u64 = 5_000_000_000;
@@ -117,8 +117,8 @@ impl Shared {
             return lister::list(&self.requests, threads);
         }
         let (run, others) = (&self.run, self.others.as_ref());
-        at_once(|| run.list_threads(threads), || others.map_or(Ok(()), |it| it.list_threads(threads)))
-            .map(drop)
+        let others = || others.map_or(Ok(()), |it| it.list_threads(threads));
+        at_once(|| Ok(run.list_threads(threads)?), || Ok(others()?)).map(drop)
     }
 
     /// Removes the instances. The kernel waits for all processors when it removes one: for both it

@@ -17,17 +17,17 @@ use pantler_pagecache::SteerCounters;
 
 use crate::doors::Doors;
 use crate::error::SteerError;
-use crate::leftovers::clean_leftovers;
 use crate::lister;
 use crate::options::SteerOptions;
 use crate::reader;
 use crate::shared::Shared;
 use crate::steering::Steering;
 use crate::thread::{Waiting, at_once, panicked};
-use crate::trace::feed::Feed;
-use crate::trace::instance::{self, Follow, Instance};
-use crate::trace::{Kind, Source, trial};
 use crate::watch;
+use pantler_watch::clean_leftovers;
+use pantler_watch::feed::Feed;
+use pantler_watch::instance::{self, Follow, Instance};
+use pantler_watch::{Kind, Source, trial};
 
 /// A run with a steered page cache. Stopping (or dropping it) gives readahead back and removes
 /// what it made.
@@ -293,7 +293,7 @@ impl Prepared {
         program: Option<u32>,
     ) -> Result<Prepared, SteerError> {
         let source = Arc::new(Source::find(root, name)?);
-        let trial = Waiting::start("steer-trial", |()| trial::read())?;
+        let trial = Waiting::start("steer-trial", |()| Ok(trial::read()?))?;
         // The kernel waits for all processors at each change of a list but the first. `others` must
         // not see what our reader reads ahead; for the run, an empty list would mean all threads.
         let program = program.map(threads_of).unwrap_or_default();
@@ -340,7 +340,7 @@ impl Prepared {
 /// ends.
 fn try_out(trial: Waiting<(), Result<u64, SteerError>>, feed: &mut Feed) -> Result<(), SteerError> {
     let inode = trial.begin(()).join().ok().flatten().unwrap_or_else(|| Err(panicked()))?;
-    trial::take(feed, inode)
+    Ok(trial::take(feed, inode)?)
 }
 
 /// Puts a process into the group with these files.

@@ -1,7 +1,7 @@
 //! What steers a run, behind one lock: the engine, its hands, and the owners of the threads.
 //!
 //! ```text
-//!   trace::Event --with its owner--> Engine::event
+//!   pantler_watch::Event --with its owner--> Engine::event
 //!   Engine::poll --Decision--> Hands --Answer--> Engine::answer
 //! ```
 
@@ -18,7 +18,6 @@ use crate::lister::Awaited;
 use crate::options::SteerOptions;
 use crate::owners::Owners;
 use crate::recorder::Recorder;
-use crate::trace;
 
 /// Events of our own threads and their children come from this instance, those of other programs
 /// from the next.
@@ -81,16 +80,16 @@ impl Steering {
 
     /// Takes what the kernel told, in order of time.
     #[inline]
-    pub fn told(&mut self, told: &trace::Told) {
+    pub fn told(&mut self, told: &pantler_watch::Told) {
         match told {
-            trace::Told::Pages(event) => self.event(event),
-            trace::Told::Started { by, thread, time_ns } => {
+            pantler_watch::Told::Pages(event) => self.event(event),
+            pantler_watch::Told::Started { by, thread, time_ns } => {
                 self.awaited.started(*by);
                 self.hands.files.forget_thread(*thread);
                 self.last = self.last.filter(|(last, _)| last != thread);
                 self.owners.started(*by, *thread, *time_ns);
             }
-            trace::Told::Ended { thread, .. } => {
+            pantler_watch::Told::Ended { thread, .. } => {
                 self.hands.files.forget_thread(*thread);
                 self.last = self.last.filter(|(last, _)| last != thread);
                 self.owners.ended(*thread);
@@ -99,7 +98,7 @@ impl Steering {
     }
 
     #[inline]
-    fn event(&mut self, event: &trace::Event) {
+    fn event(&mut self, event: &pantler_watch::Event) {
         let owner = match self.last {
             Some((thread, owner)) if thread == event.tid => Some(owner),
             // In any thread, also in one that has ended.

@@ -24,7 +24,7 @@ use pantler_pagecache::FileKey;
 use crate::bounds;
 use crate::error::SteerError;
 use crate::shared::Shared;
-use crate::trace::Kind;
+use pantler_watch::Kind;
 
 /// Single files in a filter; with more of them it names devices only.
 const FILES_IN_FILTER: usize = 32;
@@ -149,7 +149,7 @@ pub(crate) fn wake(shared: &Shared) -> Result<(), SteerError> {
             for instance in shared.instances() {
                 Kind::ALL.iter().for_each(|&kind| drop(instance.enable(kind, false)));
             }
-            return Err(error);
+            return Err(error.into());
         }
     }
     *rests = false;

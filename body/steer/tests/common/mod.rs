@@ -175,7 +175,7 @@ fn whole(path: &str) -> (fs::File, u64) {
 
 /// The folder of trace instances.
 pub fn instances() -> PathBuf {
-    pantler_steer::trace::instance::mounted_tracefs().expect("tracefs").join("instances")
+    pantler_watch::instance::mounted_tracefs().expect("tracefs").join("instances")
 }
 
 /// Instances of this process.

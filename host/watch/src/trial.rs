@@ -4,17 +4,17 @@ use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use super::feed::Feed;
-use super::{Kind, Told};
-use crate::error::SteerError;
+use crate::error::WatchError;
+use crate::feed::Feed;
+use crate::{Kind, Told};
 
 /// Reads one page of a file of our own, whose events must be on; returns the file's inode.
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn read() -> Result<u64, SteerError> {
+pub fn read() -> Result<u64, WatchError> {
     let path = Path::new("/proc/self/exe");
-    let failed = |error| SteerError::file("read", path, error);
+    let failed = |error| WatchError::file("read", path, error);
     let file = fs::File::open(path).map_err(failed)?;
     file.read_at(&mut [0], 0).map_err(failed)?;
     Ok(file.metadata().map_err(failed)?.ino())
@@ -24,7 +24,7 @@ pub fn read() -> Result<u64, SteerError> {
 ///
 /// # Errors
 /// The events cannot be read.
-pub fn take(feed: &mut Feed, inode: u64) -> Result<(), SteerError> {
+pub fn take(feed: &mut Feed, inode: u64) -> Result<(), WatchError> {
     let mut ends_after = false;
     feed.round(|told| {
         let Told::Pages(event) = told else { return };

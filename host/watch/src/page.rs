@@ -33,7 +33,7 @@ const STAMP_MASK: u64 = (1 << 59) - 1;
 /// A walk over the records of one page.
 ///
 /// ```
-/// use pantler_steer::trace::page::Page;
+/// use pantler_watch::page::Page;
 ///
 /// let mut bytes = vec![0u8; 64];
 /// bytes[0] = 100; // time of the page

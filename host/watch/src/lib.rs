@@ -9,17 +9,22 @@
 //! [`instance`] owns a tracefs instance, [`feed`] reads all CPUs of some instances and merges them.
 //! The events are `filemap` tracepoints, or [`probes`] of the run where the kernel has none.
 
+pub mod error;
 pub mod feed;
 pub mod format;
 pub mod instance;
+mod leftovers;
 pub mod page;
 pub mod probes;
 pub mod source;
 pub mod trial;
+pub mod version;
 
+pub use error::WatchError;
+pub use leftovers::clean_leftovers;
 pub use pantler_pagecache::Kind;
-
 pub use source::{Source, tracepoint};
+pub use version::{Kernel, Version};
 
 /// What a record tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

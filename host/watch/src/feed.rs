@@ -11,11 +11,11 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::Told;
-use super::format::Layouts;
-use super::instance::Instance;
-use super::page::Page;
-use crate::error::SteerError;
+use crate::Told;
+use crate::error::WatchError;
+use crate::format::Layouts;
+use crate::instance::Instance;
+use crate::page::Page;
 use pantler_kernel::clock;
 
 /// Events that one CPU's queue holds: a round stops reading this CPU there and goes on in the next.
@@ -49,7 +49,7 @@ impl Feed {
     ///
     /// # Errors
     /// The control file that refused.
-    pub fn open(instances: &[&Instance]) -> Result<Feed, SteerError> {
+    pub fn open(instances: &[&Instance]) -> Result<Feed, WatchError> {
         let mut lanes = Vec::new();
         let mut layouts = Layouts::default();
         let mut page_bytes = 0;
@@ -78,7 +78,7 @@ impl Feed {
     ///
     /// # Errors
     /// A read of a buffer failed.
-    pub fn round(&mut self, mut each: impl FnMut(&Told)) -> Result<usize, SteerError> {
+    pub fn round(&mut self, mut each: impl FnMut(&Told)) -> Result<usize, WatchError> {
         let mut until_ns = clock::monotonic_ns();
         for lane in &mut self.lanes {
             lane.fill(&self.layouts, &mut self.page, &mut self.lost)?;
@@ -120,7 +120,7 @@ impl Feed {
 }
 
 impl Lane {
-    fn fill(&mut self, layouts: &Layouts, page: &mut [u8], lost: &mut u64) -> Result<(), SteerError> {
+    fn fill(&mut self, layouts: &Layouts, page: &mut [u8], lost: &mut u64) -> Result<(), WatchError> {
         self.cut_ns = None;
         if self.queue.is_empty() {
             // From its start: what lies behind is not touched, and takes no memory.
@@ -134,7 +134,7 @@ impl Lane {
             match rustix::io::read(&self.raw, &mut *page) {
                 Ok(0) | Err(rustix::io::Errno::AGAIN) => return Ok(()),
                 Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(SteerError::call("read trace_pipe_raw", io::Error::from(error))),
+                Err(error) => return Err(WatchError::call("read trace_pipe_raw", io::Error::from(error))),
                 Ok(bytes) => {
                     let Some(mut records) = Page::new(&page[..bytes]) else { continue };
                     *lost += records.lost();

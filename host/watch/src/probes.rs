@@ -19,9 +19,9 @@ use std::path::{Path, PathBuf};
 use pantler_kernel::KernelError;
 use pantler_kernel::btf::Btf;
 
-use super::{Kind, tracepoint};
-use crate::error::SteerError;
-use crate::kernel::{Kernel, TRACEPOINTS};
+use crate::error::WatchError;
+use crate::version::{Kernel, TRACEPOINTS};
+use crate::{Kind, tracepoint};
 
 /// The list of all probes, and where they are made and removed.
 const LIST: &str = "kprobe_events";
@@ -42,14 +42,14 @@ impl Probes {
     /// # Errors
     /// [`KernelError::Missing`] when this kernel lacks probes, type information, or a function that
     /// is probed; else the control file that refused.
-    pub fn make(tracefs: &Path, run: &str) -> Result<Probes, SteerError> {
+    pub fn make(tracefs: &Path, run: &str) -> Result<Probes, WatchError> {
         let definitions = definitions(tracefs)?;
         let probes = Probes { list: tracefs.join(LIST), group: group_name(run) };
         for (kind, definition) in Kind::REFERENCES.into_iter().zip(definitions) {
             let line = format!("p:{}/{definition}", probes.group);
             change(&probes.list, &line).map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::InvalidInput => unknown(kind).into(),
-                _ => SteerError::file("write", &probes.list, error),
+                _ => WatchError::file("write", &probes.list, error),
             })?;
         }
         Ok(probes)

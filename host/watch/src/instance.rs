@@ -11,9 +11,9 @@ use pantler_kernel::KernelError;
 use rustix::fs::OFlags;
 use rustix::mount::{MountFlags, mount};
 
-use super::format::{Layouts, THREADS, page_bytes};
-use super::{Kind, Source};
-use crate::error::SteerError;
+use crate::error::WatchError;
+use crate::format::{Layouts, THREADS, page_bytes};
+use crate::{Kind, Source};
 
 /// Where the kernel documentation says tracefs belongs.
 const TRACEFS: &str = "/sys/kernel/tracing";
@@ -22,7 +22,7 @@ const TRACEFS: &str = "/sys/kernel/tracing";
 ///
 /// # Errors
 /// [`KernelError::Missing`] when the kernel has none, or we may not mount or read it.
-pub fn tracefs() -> Result<PathBuf, SteerError> {
+pub fn tracefs() -> Result<PathBuf, WatchError> {
     if let Some(found) = mounted_tracefs() {
         return Ok(found);
     }
@@ -83,7 +83,7 @@ impl Instance {
         source: &Arc<Source>,
         buffer_kb: u32,
         follow: Follow,
-    ) -> Result<Instance, SteerError> {
+    ) -> Result<Instance, WatchError> {
         let path = root.join("instances").join(name);
         let mut layouts = Layouts::default();
         for kind in Kind::ALL {
@@ -92,19 +92,19 @@ impl Instance {
         if follow == Follow::ListedAndThreads {
             let [started, ended] = THREADS.map(|event| {
                 let path = root.join("events").join(event).join("format");
-                fs::read_to_string(&path).map_err(|error| SteerError::file("read", path, error))
+                fs::read_to_string(&path).map_err(|error| WatchError::file("read", path, error))
             });
             layouts.add_threads([&started?, &ended?])?;
         }
         let header = root.join("events/header_page");
-        let header = read_at_once(&header).map_err(|error| SteerError::file("read", header, error))?;
+        let header = read_at_once(&header).map_err(|error| WatchError::file("read", header, error))?;
         let page_bytes = page_bytes(&header)?;
-        fs::create_dir(&path).map_err(|error| SteerError::file("create", &path, error))?;
+        fs::create_dir(&path).map_err(|error| WatchError::file("create", &path, error))?;
         let list = if follow == Follow::Others { "set_event_notrace_pid" } else { "set_event_pid" };
         let list = path.join(list);
         let list = fs::OpenOptions::new().write(true).open(&list).map_err(|error| {
             let _ = fs::remove_dir(&path);
-            SteerError::file("open", list, error)
+            WatchError::file("open", list, error)
         })?;
         let source = Arc::clone(source);
         let instance = Instance { path, source, layouts, page_bytes, list: Mutex::new(Some(list)) };
@@ -127,7 +127,7 @@ impl Instance {
     ///
     /// # Errors
     /// The control file that refused.
-    pub fn filter(&self, kind: Kind, expression: &str) -> Result<(), SteerError> {
+    pub fn filter(&self, kind: Kind, expression: &str) -> Result<(), WatchError> {
         self.write(&format!("events/{}/filter", self.source.event(kind)), expression)
     }
 
@@ -135,7 +135,7 @@ impl Instance {
     ///
     /// # Errors
     /// The control file that refused.
-    pub fn enable(&self, kind: Kind, on: bool) -> Result<(), SteerError> {
+    pub fn enable(&self, kind: Kind, on: bool) -> Result<(), WatchError> {
         self.write(&format!("events/{}/enable", self.source.event(kind)), if on { "1" } else { "0" })
     }
 
@@ -144,10 +144,10 @@ impl Instance {
     ///
     /// # Errors
     /// The control file that refused.
-    pub fn list_threads(&self, tids: &[u32]) -> Result<(), SteerError> {
+    pub fn list_threads(&self, tids: &[u32]) -> Result<(), WatchError> {
         let line = tids.iter().map(|tid| format!("{tid}\n")).collect::<String>();
         let written = self.list_file().and_then(|mut list| list.write_all(line.as_bytes()));
-        written.map_err(|error| SteerError::file("write", self.path.join("set_event_pid"), error))
+        written.map_err(|error| WatchError::file("write", self.path.join("set_event_pid"), error))
     }
 
     /// Another descriptor of the list of threads, for a child that lists itself.
@@ -162,7 +162,7 @@ impl Instance {
     ///
     /// # Errors
     /// The control file that refused.
-    pub fn start(&self) -> Result<(), SteerError> {
+    pub fn start(&self) -> Result<(), WatchError> {
         self.write("tracing_on", "1")
     }
 
@@ -180,14 +180,14 @@ impl Instance {
     ///
     /// # Errors
     /// The control file that refused.
-    pub fn open_raw(&self) -> Result<Vec<fs::File>, SteerError> {
+    pub fn open_raw(&self) -> Result<Vec<fs::File>, WatchError> {
         let folder = self.path.join("per_cpu");
-        let read_error = |error: io::Error| SteerError::file("read", &folder, error);
+        let read_error = |error: io::Error| WatchError::file("read", &folder, error);
         let mut options = fs::OpenOptions::new();
         options.read(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
         let open = |entry: io::Result<fs::DirEntry>| {
             let raw = entry.map_err(read_error)?.path().join("trace_pipe_raw");
-            options.open(&raw).map_err(|error| SteerError::file("open", raw, error))
+            options.open(&raw).map_err(|error| WatchError::file("open", raw, error))
         };
         fs::read_dir(&folder).map_err(read_error)?.map(open).collect()
     }
@@ -207,9 +207,9 @@ impl Instance {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self, file: &str, value: &str) -> Result<(), SteerError> {
+    fn write(&self, file: &str, value: &str) -> Result<(), WatchError> {
         let path = self.path.join(file);
-        fs::write(&path, value).map_err(|error| SteerError::file("write", path, error))
+        fs::write(&path, value).map_err(|error| WatchError::file("write", path, error))
     }
 }
 

@@ -10,9 +10,9 @@
 
 use pantler_kernel::pages::block_bytes;
 
-use super::page::array_at;
-use super::{Event, Kind, Told};
-use crate::error::SteerError;
+use crate::error::WatchError;
+use crate::page::array_at;
+use crate::{Event, Kind, Told};
 
 /// One field of a record: where and how wide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,8 +62,8 @@ impl Layout {
     /// Reads a `format` file.
     ///
     /// # Errors
-    /// [`SteerError::Format`] names the field that is missing: the kernel is too old or too new.
-    pub fn parse(kind: Kind, text: &str) -> Result<Layout, SteerError> {
+    /// [`WatchError::Format`] names the field that is missing: the kernel is too old or too new.
+    pub fn parse(kind: Kind, text: &str) -> Result<Layout, WatchError> {
         let event = super::tracepoint(kind);
         let field = |name: &str| needed(event, text, name);
         let id = number_of(event, text)?;
@@ -155,7 +155,7 @@ impl Layouts {
     ///
     /// # Errors
     /// As [`Layout::parse`].
-    pub fn add_threads(&mut self, formats: [&str; 2]) -> Result<(), SteerError> {
+    pub fn add_threads(&mut self, formats: [&str; 2]) -> Result<(), WatchError> {
         let [started, ended] = formats;
         self.threads = Some(Threads {
             ids: [number_of(THREADS[0], started)?, number_of(THREADS[1], ended)?],
@@ -187,28 +187,28 @@ impl Layouts {
 }
 
 /// The number of an event on this kernel.
-fn number_of(event: &str, text: &str) -> Result<u16, SteerError> {
+fn number_of(event: &str, text: &str) -> Result<u16, WatchError> {
     let number =
         text.lines().find_map(|line| line.strip_prefix("ID:")).and_then(|rest| rest.trim().parse().ok());
-    number.ok_or_else(|| SteerError::Format { event: event.to_owned(), why: "no ID".to_owned() })
+    number.ok_or_else(|| WatchError::Format { event: event.to_owned(), why: "no ID".to_owned() })
 }
 
 /// A field without which the event says nothing.
-fn needed(event: &str, text: &str, name: &str) -> Result<Field, SteerError> {
-    let missing = || SteerError::Format { event: event.to_owned(), why: format!("no field {name}") };
+fn needed(event: &str, text: &str, name: &str) -> Result<Field, WatchError> {
+    let missing = || WatchError::Format { event: event.to_owned(), why: format!("no field {name}") };
     field_named(text, name).ok_or_else(missing)
 }
 
-/// Checks that entries start where [`super::page`] expects them, and returns the size of a whole
+/// Checks that entries start where [`crate::page`] expects them, and returns the size of a whole
 /// page.
 ///
 /// # Errors
-/// [`SteerError::Format`] when this kernel's pages look different.
-pub fn page_bytes(header_page: &str) -> Result<usize, SteerError> {
-    let broken = |why: &str| SteerError::Format { event: "header_page".to_owned(), why: why.to_owned() };
+/// [`WatchError::Format`] when this kernel's pages look different.
+pub fn page_bytes(header_page: &str) -> Result<usize, WatchError> {
+    let broken = |why: &str| WatchError::Format { event: "header_page".to_owned(), why: why.to_owned() };
     let data = field_named(header_page, "data").ok_or_else(|| broken("no field data"))?;
     let commit = field_named(header_page, "commit").ok_or_else(|| broken("no field commit"))?;
-    if data.offset != super::page::HEADER_BYTES || commit.offset != 8 || commit.size != 8 {
+    if data.offset != crate::page::HEADER_BYTES || commit.offset != 8 || commit.size != 8 {
         return Err(broken("entries do not start at byte 16"));
     }
     Ok(data.offset + data.size)
@@ -230,11 +230,11 @@ fn field_named(text: &str, name: &str) -> Option<Field> {
 mod tests {
     use super::*;
 
-    const READ: &str = include_str!("../../tests/data/get_pages.format");
-    const ADD: &str = include_str!("../../tests/data/add.format");
+    const READ: &str = include_str!("../tests/data/get_pages.format");
+    const ADD: &str = include_str!("../tests/data/add.format");
     /// As Linux 6.1 shows a probe of ours.
-    const PROBE: &str = include_str!("../../tests/data/probe_read.format");
-    const HEADER: &str = include_str!("../../tests/data/header_page");
+    const PROBE: &str = include_str!("../tests/data/probe_read.format");
+    const HEADER: &str = include_str!("../tests/data/header_page");
 
     #[test]
     fn a_read_is_decoded() {

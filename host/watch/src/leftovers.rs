@@ -4,15 +4,15 @@ use std::path::PathBuf;
 
 use pantler_kernel::{names, pid_namespace};
 
-use crate::error::SteerError;
-use crate::trace::{instance, probes};
+use crate::error::WatchError;
+use crate::{instance, probes};
 
 /// Removes what crashed runs left behind. Returns what was removed.
 ///
 /// # Errors
 /// The hierarchies of control groups could not be listed. A thing that cannot be removed is
 /// reported in the log and left.
-pub fn clean_leftovers() -> Result<Vec<PathBuf>, SteerError> {
+pub fn clean_leftovers() -> Result<Vec<PathBuf>, WatchError> {
     // In another namespace the processes of the host's runs have other ids, or none: all of them
     // would look dead.
     if pid_namespace::foreign().is_some() {

@@ -5,10 +5,10 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::Kind;
-use super::format::Layout;
-use super::probes::{self, Probes};
-use crate::error::SteerError;
+use crate::Kind;
+use crate::error::WatchError;
+use crate::format::Layout;
+use crate::probes::{self, Probes};
 
 /// The tracepoint of a kind, in the group `filemap`.
 pub fn tracepoint(kind: Kind) -> &'static str {
@@ -35,7 +35,7 @@ impl Source {
     ///
     /// # Errors
     /// As [`Probes::make`].
-    pub fn find(tracefs: &Path, run: &str) -> Result<Source, SteerError> {
+    pub fn find(tracefs: &Path, run: &str) -> Result<Source, WatchError> {
         if has_tracepoints(tracefs) {
             return Ok(Source::Tracepoints);
         }
@@ -56,9 +56,9 @@ impl Source {
     ///
     /// # Errors
     /// The file that could not be read, or the field that is missing.
-    pub fn layout(&self, tracefs: &Path, kind: Kind) -> Result<Layout, SteerError> {
+    pub fn layout(&self, tracefs: &Path, kind: Kind) -> Result<Layout, WatchError> {
         let path = tracefs.join("events").join(self.event(kind)).join("format");
-        let text = fs::read_to_string(&path).map_err(|error| SteerError::file("read", path, error))?;
+        let text = fs::read_to_string(&path).map_err(|error| WatchError::file("read", path, error))?;
         Layout::parse(kind, &text)
     }
 }
