@@ -53,7 +53,7 @@ pub fn give(folder: &Path) -> Result<()> {
     Ok(chown(folder, Some(id("-u")?), Some(id("-g")?))?)
 }
 
-/// The files that are named in a list of [`write`], `hot` or `cold`.
+/// The files that are named in a list of [`write`](fn@write), `hot` or `cold`.
 pub fn files(folder: &Path, list: &str) -> Result<Vec<PathBuf>> {
     let text = fs::read_to_string(folder.join(list)).context("the cluster is not whole")?;
     Ok(text.lines().map(|line| folder.join("data").join(line)).collect())
