@@ -6,8 +6,8 @@
 //!                        +---- fadvise, readahead, cachestat --hands <---Decision----+
 //! ```
 //!
-//! [`Steer`] is a run: a control group, two trace instances, a reading thread. [`trace`] turns the
-//! kernel's binary buffers into events. `steering` gives each event its owner and hands it to the
+//! [`Steer`] is a run: a control group, two trace instances, a reading thread. [`pantler_watch`]
+//! turns the kernel's binary buffers into events. `steering` gives each event its owner and hands it to the
 //! engine of `pantler_pagecache`, which decides; `hands` carries the decisions out. [`files`] opens
 //! what the engine names by number. `pantler-kernel` speaks both versions of control groups.
 //! [`doctor()`] says what a machine lacks.
