@@ -7,10 +7,10 @@
 //! ```
 //!
 //! [`Steer`] is a run: a control group, two trace instances, a reading thread. [`pantler_watch`]
-//! turns the kernel's binary buffers into events. `steering` gives each event its owner and hands it to the
-//! engine of `pantler_pagecache`, which decides; `hands` carries the decisions out. [`files`] opens
-//! what the engine names by number. `pantler-kernel` speaks both versions of control groups.
-//! [`doctor()`] says what a machine lacks.
+//! turns the kernel's binary buffers into events. `steering` gives each event its owner and hands
+//! it to the engine of `pantler_pagecache`, which decides; `hands` carries the decisions out.
+//! [`files`] opens what the engine names by number. `pantler-kernel` speaks both versions of
+//! control groups. [`doctor()`] says what a machine lacks.
 //!
 //! What it never does: decide what leaves, change a setting of the whole machine, or hold a program
 //! back.
