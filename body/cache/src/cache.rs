@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -68,8 +68,8 @@ pub struct Cache {
     prefetches: Condvar,
     /// Lower tiers, nearest first.
     attached: Arc<[Attached]>,
-    /// Whether the kernel keeps what is read for it.
-    lends: bool,
+    /// Whether the kernel keeps something.
+    has_lent: AtomicBool,
     capacity: u32,
     fetches: AtomicU64,
     fetched_bytes: AtomicU64,
@@ -157,7 +157,6 @@ impl Cache {
         // What lower tiers have is not where the origin's positions say.
         let batch_max = if attached.is_empty() { base / BATCH_SHARE } else { 0 };
         let lending = lending(cut, base);
-        let lends = lending.is_some();
         let mut frames = Frames::new(
             steward,
             Buffers::new(cut, pages_max),
@@ -173,7 +172,7 @@ impl Cache {
             changed: Condvar::new(),
             prefetches: Condvar::new(),
             attached,
-            lends,
+            has_lent: AtomicBool::new(false),
             capacity: base,
             fetches: AtomicU64::new(0),
             fetched_bytes: AtomicU64::new(0),
@@ -312,9 +311,14 @@ impl Cache {
             let block = Block::new(request.file, index);
             // A fetch because of the one before may have replaced this one; its bytes are
             // in use, and stay.
-            if frames.steward().lookup(block).is_some() {
+            let mut is_here = frames.steward().lookup(block).is_some();
+            if is_here {
                 let access = self.access(&mut frames, request, block, None);
                 assert!(!matches!(access, Some((Access::Miss(_), _))), "F1: a cached block is no miss");
+                is_here = access.is_some();
+            }
+            if let (false, Some(inode)) = (is_here, request.kernel) {
+                frames.refuse(block, self.cut.pages_in(block, &self.asked(request).0), inode);
             }
         }
         let end = (count as usize - 1) * self.block_bytes() + slot.valid as usize;

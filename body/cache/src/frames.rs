@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pantler_kernel::clock;
-use pantler_steward::{Action, Block, Frame, Kept, OwnerId, Steward, Why};
+use pantler_steward::{Action, Block, FileId, Frame, Kept, OwnerId, Steward, Why};
 use pantler_tier::Put;
 
 use crate::lending::Lending;
@@ -417,11 +417,34 @@ impl Frames {
         lending.gone(frame, pages, time_ns);
         let (lent, slot) = (lending.pages(frame), self.slot(frame));
         if slot.state != State::Ready {
+            // What comes weighs it.
             return;
         }
         match (slot.held | lent).count() {
             0 => self.discard(block, slab),
             count => self.steward.weigh(block, count),
+        }
+    }
+
+    /// The kernel gets pages of a block that has left: it gives them back at once.
+    pub(crate) fn refuse(&self, block: Block, pages: Pages, inode: u64) {
+        if let Some(lending) = &self.lending {
+            lending.refuse(inode, block, pages);
+        }
+    }
+
+    /// The version `old` of a file is no more, `new` is. The kernel is told by the body to drop what
+    /// it has of the file.
+    pub(crate) fn supersede(&mut self, old: FileId, new: FileId, slab: &Slab) {
+        self.steward.supersede(old, new);
+        self.set_quiet(true);
+        self.obey(slab);
+        self.set_quiet(false);
+    }
+
+    fn set_quiet(&mut self, is_quiet: bool) {
+        if let Some(lending) = &mut self.lending {
+            lending.set_quiet(is_quiet);
         }
     }
 

@@ -14,7 +14,7 @@
 //! K2  The bytes of a block are here as well only while the kernel does not have all of them.
 //! K3  When the block of lent pages leaves, the kernel is told to drop them.
 //! K4  A page that is lent was referenced by that. The event of the read that brought it tells of
-//!     the same reference, and is not counted again.
+//!     the same reference, and is not unseen again.
 //! K5  Until these events have come a block is passing, and pinned: the kernel reads ahead, and
 //!     what was not read yet would be the most recently used. At most [`PASSING_MAX`] blocks pass,
 //!     and an eighth of the frames; the oldest is passing no more when there would be more.
@@ -38,8 +38,8 @@ type TakeBack = Box<dyn Fn(u64, Range<u64>) + Send>;
 #[derive(Debug, Clone, Copy, Default)]
 struct Lent {
     pages: Pages,
-    /// Those of them whose event has not come yet (K4).
-    counted: Pages,
+    /// Those of them of whose reader no event has come yet (K4).
+    unseen: Pages,
     /// When the last of them was lent.
     at_ns: u64,
     /// The number by which the kernel knows the file.
@@ -56,6 +56,7 @@ pub(crate) struct Lending {
     passing: VecDeque<(u64, Block, Frame)>,
     passed: u64,
     passing_max: usize,
+    is_quiet: bool,
     take_back: TakeBack,
 }
 
@@ -63,7 +64,8 @@ impl Lending {
     /// For a cache of so many frames.
     pub(crate) fn new(cut: Cut, frames: u32, take_back: TakeBack) -> Self {
         let passing_max = PASSING_MAX.min(frames / 8) as usize;
-        Self { cut, lent: Vec::new(), passing: VecDeque::new(), passed: 0, passing_max, take_back }
+        let (lent, passing) = Default::default();
+        Self { cut, lent, passing, passed: 0, passing_max, is_quiet: false, take_back }
     }
 
     /// Pages of a frame's block that the kernel may have.
@@ -84,7 +86,7 @@ impl Lending {
         }
         let lent = &mut self.lent[index];
         lent.pages = lent.pages | pages;
-        lent.counted = lent.counted | pages;
+        lent.unseen = lent.unseen | pages;
         (lent.at_ns, lent.inode) = (now_ns, inode);
     }
 
@@ -117,27 +119,27 @@ impl Lending {
     pub(crate) fn has_passed(&mut self, frame: Frame, valid: u32) -> bool {
         let Some(lent) = self.lent.get_mut(frame.0 as usize) else { return false };
         let is_read =
-            lent.counted.is_empty() && (self.cut.touched(0..valid as usize) & !lent.pages).is_empty();
+            lent.unseen.is_empty() && (self.cut.touched(0..valid as usize) & !lent.pages).is_empty();
         is_read && std::mem::take(&mut lent.passing) != 0
     }
 
-    /// A program read these at that time, and the kernel had them or asked for them: those for
-    /// which that is a new reference (K4).
+    /// A program read these at that time: those for which that is a new reference (K4).
     pub(crate) fn seen(&mut self, frame: Frame, pages: Pages, time_ns: u64) -> Pages {
         let Some(lent) = self.lent.get_mut(frame.0 as usize) else { return Pages::NONE };
-        let new = pages & lent.pages & !lent.counted;
+        let new = pages & lent.pages & !lent.unseen;
         if time_ns >= lent.at_ns {
-            lent.counted = lent.counted & !pages;
+            lent.unseen = lent.unseen & !pages;
         }
         new
     }
 
-    /// The kernel dropped these at that time. What was lent again since stays lent.
+    /// The kernel dropped these at that time. What was lent again since stays lent: no event of it
+    /// has come yet.
     pub(crate) fn gone(&mut self, frame: Frame, pages: Pages, time_ns: u64) {
-        if let Some(lent) = self.lent.get_mut(frame.0 as usize).filter(|lent| lent.at_ns < time_ns) {
-            lent.pages = lent.pages & !pages;
-            lent.counted = lent.counted & !pages;
-        }
+        let Some(lent) = self.lent.get_mut(frame.0 as usize) else { return };
+        let gone = if lent.at_ns < time_ns { pages } else { pages & !lent.unseen };
+        lent.pages = lent.pages & !gone;
+        lent.unseen = lent.unseen & !gone;
     }
 
     /// The block leaves its frame (K3).
@@ -155,7 +157,21 @@ impl Lending {
         }
     }
 
+    /// Has the kernel drop pages of a block that left before they were lent.
+    pub(crate) fn refuse(&self, inode: u64, block: Block, pages: Pages) {
+        self.drop_pages(inode, block, pages);
+    }
+
+    /// Whether the body has the kernel drop all it has of an inode, so that no block of it need be
+    /// named.
+    pub(crate) fn set_quiet(&mut self, is_quiet: bool) {
+        self.is_quiet = is_quiet;
+    }
+
     fn drop_pages(&self, inode: u64, block: Block, mut pages: Pages) {
+        if self.is_quiet {
+            return;
+        }
         let start = self.cut.offset(block);
         while let Some(run) = pages.first_run() {
             let bytes = self.cut.bytes(&run);

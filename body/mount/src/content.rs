@@ -201,6 +201,12 @@ impl Content {
         self.look_through(shelf, (number, before), file, self.lock())
     }
 
+    /// The same for an answer that tells the kernel: what it was asked for before it is told to
+    /// forget attributes it does not take.
+    pub(crate) fn look_to_tell(&self, shelf: &Shelf, file: &OpenFile) -> io::Result<Attributes> {
+        self.look_locked(shelf, &mut self.lock(), || file.attributes(), || self.has_writers(file))
+    }
+
     /// The same with nothing but attributes, which do not tell of writers.
     pub(crate) fn look_from_afar(
         &self,

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use fuser::{FileAttr, Request};
 use pantler_cache::Cache;
+use pantler_kernel::clock;
 use pantler_kernel::process::status_numbers;
 use pantler_origin::{Acting, Attributes, Caller, Kind, Node, Origin};
 use pantler_steward::OwnerId;
@@ -51,6 +52,7 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(options: MountOptions) -> Result<Self, MountError> {
         let hosted = options.check()?;
+        let options = options.settled()?;
         let origin = Origin::open(&options.origin)?.avoiding_mounts();
         let options = MountOptions { read_only: options.read_only || options.origin.is_store(), ..options };
         let opened = tiers::open(&options)?;
@@ -202,13 +204,25 @@ impl Core {
         result
     }
 
+    /// Takes back `count` lookups of an inode. The kernel has no page of one that it knows no more.
+    pub(crate) fn forget(&self, number: u64, count: u64) {
+        let now_ns = clock::monotonic_ns();
+        let known = if self.lends() { self.inodes.get(number).ok() } else { None };
+        self.inodes.forget(number, count);
+        if let Some(content) = known.as_ref().and_then(|inode| inode.content().ok())
+            && self.inodes.get(number).is_err()
+        {
+            self.cache().forgotten(content.file(), now_ns);
+        }
+    }
+
     /// The same for an inode by number: through an open file if there is one, which tells of
     /// writers, too.
     pub(crate) fn look_at(&self, number: u64, handle: Option<u64>) -> io::Result<(Arc<Inode>, Attributes)> {
         let inode = self.inodes.get(number)?;
         let handle = handle.and_then(|handle| self.files.get(handle).ok());
         let looked = match handle.filter(|handle| handle.number == number) {
-            Some(handle) => handle.content.look(&self.shelf, number, &handle.file)?,
+            Some(handle) => handle.content.look_to_tell(&self.shelf, &handle.file)?,
             None => self.look(&inode)?,
         };
         Ok((inode, looked))

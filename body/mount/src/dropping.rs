@@ -1,4 +1,4 @@
-//! The thread that has the kernel drop pages: so that a change can be acknowledged (M2 of `pages`),
+//! The threads that have the kernel drop pages: so that a change can be acknowledged (M2 of `pages`),
 //! or because their block left its frame.
 
 use std::io;
@@ -29,90 +29,136 @@ impl Unseen {
 
 type Answer = Box<dyn FnOnce() + Send>;
 
-enum Order {
+/// What somebody waits for.
+enum Awaited {
     /// Have the pages of a change dropped, and acknowledge it.
     Acknowledge(Unseen, Answer),
     /// Have all pages of versions before this one dropped, and say so.
     Outdate(u64, Arc<Content>, FileId, Answer),
-    /// Have these bytes of an inode dropped: a block left its frame (K3 of the cache's `lending`).
-    Drop(u64, Range<u64>),
     End,
 }
 
-/// The thread that has pages dropped.
+/// Bytes of an inode that nobody waits for: a block left its frame (K3 of the cache's `lending`).
+/// `None`: the end.
+type Left = Option<(u64, Range<u64>)>;
+
+/// The two threads that have pages dropped. What somebody waits for does not wait for the rest.
 pub(crate) struct PageDropper {
-    // Each acknowledgement is a request that a program waits for: there are never more than threads
-    // of programs. Of pages to drop there are as many as were read since.
-    orders: Sender<Order>,
-    /// Until the thread takes it.
-    ordered: Mutex<Option<Receiver<Order>>>,
+    // There are never more of these than threads of programs.
+    awaited: Queue<Awaited>,
+    // As many as blocks were read since.
+    left: Queue<Left>,
     is_ending: AtomicBool,
+}
+
+/// A queue, and its other end until a thread takes it.
+struct Queue<T> {
+    sender: Sender<T>,
+    receiver: Mutex<Option<Receiver<T>>>,
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        let (sender, receiver) = channel();
+        Self { sender, receiver: Mutex::new(Some(receiver)) }
+    }
+}
+
+impl<T: Send + 'static> Queue<T> {
+    fn serve(
+        &self,
+        name: &str,
+        serve: impl FnOnce(&Receiver<T>) + Send + 'static,
+    ) -> io::Result<JoinHandle<()>> {
+        let receiver = self.receiver.lock().expect("nothing panics under it").take();
+        let thread = std::thread::Builder::new().name(name.into());
+        thread.spawn(move || receiver.as_ref().map_or((), serve))
+    }
 }
 
 impl Default for PageDropper {
     fn default() -> Self {
-        let (orders, ordered) = channel();
-        Self { orders, ordered: Mutex::new(Some(ordered)), is_ending: AtomicBool::new(false) }
+        Self { awaited: Queue::default(), left: Queue::default(), is_ending: AtomicBool::new(false) }
     }
 }
 
 impl PageDropper {
-    /// Starts the thread. A second one has nothing to do.
-    pub(crate) fn start(&self, notifier: Notifier) -> io::Result<JoinHandle<()>> {
-        let ordered = self.ordered.lock().expect("nothing panics under it").take();
-        let thread = std::thread::Builder::new().name("pantler-pages".into());
-        thread.spawn(move || {
-            if let Some(ordered) = ordered {
-                serve(&ordered, &notifier);
-            }
-        })
+    /// Starts the threads, once.
+    pub(crate) fn start(&self, notifier: &Notifier) -> io::Result<[JoinHandle<()>; 2]> {
+        let (one, other) = (notifier.clone(), notifier.clone());
+        Ok([
+            self.awaited.serve("pantler-pages", move |awaited| answer_all(awaited, &one))?,
+            self.left.serve("pantler-left", move |left| drop_all(left, &other))?,
+        ])
     }
 
-    /// Ends the thread, after what was ordered.
+    /// Ends the threads, after what was ordered.
     pub(crate) fn stop(&self) {
         self.is_ending.store(true, Ordering::SeqCst);
-        let _ = self.orders.send(Order::End);
+        let _ = self.awaited.sender.send(Awaited::End);
+        let _ = self.left.sender.send(None);
     }
 
     /// Answers once no page of the kernel's hides the change (M2).
     pub(crate) fn answer(&self, unseen: Option<Unseen>, answer: impl FnOnce() + Send + 'static) {
-        let Some(unseen) = unseen else { return answer() };
-        if self.is_ending.load(Ordering::SeqCst) {
-            // The mount ends, and its pages with it.
-            return answer();
+        match unseen {
+            Some(unseen) => self.order(answer, |answer| Awaited::Acknowledge(unseen, answer)),
+            None => answer(),
         }
-        // What comes after the end is dropped with the channel, and with it the reply, which says
-        // that the mount ended.
-        let _ = self.orders.send(Order::Acknowledge(unseen, Box::new(answer)));
     }
 
-    /// Answers once the kernel has no page of versions before this one: a change behind the mount
-    /// was seen (V2 of `content`), and who asks is to see it, too. Not to be asked for a read of
-    /// such pages, which would wait for itself.
+    /// Answers once the kernel has no page of versions before this one: a change behind the mount was
+    /// seen (V2 of `content`), and who asks is to see it, too. Not to be asked for a read of such
+    /// pages, which would wait for itself.
     pub(crate) fn answer_up_to_date(
         &self,
         (number, content, version): (u64, Arc<Content>, FileId),
         answer: impl FnOnce() + Send + 'static,
     ) {
+        self.order(answer, |answer| Awaited::Outdate(number, content, version, answer));
+    }
+
+    fn order(&self, answer: impl FnOnce() + Send + 'static, awaited: impl FnOnce(Answer) -> Awaited) {
         if self.is_ending.load(Ordering::SeqCst) {
+            // The mount ends, and its pages with it.
             return answer();
         }
-        let _ = self.orders.send(Order::Outdate(number, content, version, Box::new(answer)));
+        // What comes after the end is dropped with the queue, and with it the reply, which says
+        // that the mount ended.
+        let _ = self.awaited.sender.send(awaited(Box::new(answer)));
     }
 
     /// For a cache: has bytes of an inode dropped, soon.
     pub(crate) fn take_back(&self) -> impl Fn(u64, Range<u64>) + Send + use<> {
-        let orders = self.orders.clone();
-        move |number, bytes| drop(orders.send(Order::Drop(number, bytes)))
+        let left = self.left.sender.clone();
+        move |number, bytes| drop(left.send(Some((number, bytes))))
     }
 }
 
-fn serve(ordered: &Receiver<Order>, notifier: &Notifier) {
-    // What lies side by side is dropped in one go.
-    let mut gathered: Option<(u64, Range<u64>)> = None;
+fn answer_all(orders: &Receiver<Awaited>, notifier: &Notifier) {
+    for awaited in orders {
+        match awaited {
+            Awaited::Acknowledge(unseen, answer) => {
+                unseen.drop_pages(notifier);
+                unseen.content.pages.forget(&unseen.change);
+                answer();
+            }
+            Awaited::Outdate(number, content, version, answer) => {
+                drop_pages(notifier, number, 0..0);
+                content.is_shown(version);
+                answer();
+            }
+            Awaited::End => return,
+        }
+    }
+}
+
+/// What lies side by side is dropped in one go.
+fn drop_all(orders: &Receiver<Left>, notifier: &Notifier) {
+    let mut gathered: Left = None;
     loop {
-        let order = if gathered.is_some() { ordered.try_recv().ok() } else { ordered.recv().ok() };
-        if let (Some(Order::Drop(number, bytes)), Some((of, before))) = (&order, &mut gathered)
+        let order = if gathered.is_some() { orders.try_recv().ok() } else { orders.recv().ok() };
+        if let (Some(Some((number, bytes))), Some((of, before))) = (&order, &mut gathered)
             && (number, bytes.start) == (of, before.end)
         {
             before.end = bytes.end;
@@ -122,18 +168,8 @@ fn serve(ordered: &Receiver<Order>, notifier: &Notifier) {
             drop_pages(notifier, number, bytes);
         }
         match order {
-            Some(Order::Drop(number, bytes)) => gathered = Some((number, bytes)),
-            Some(Order::Acknowledge(unseen, answer)) => {
-                unseen.drop_pages(notifier);
-                unseen.content.pages.forget(&unseen.change);
-                answer();
-            }
-            Some(Order::Outdate(number, content, version, answer)) => {
-                drop_pages(notifier, number, 0..0);
-                content.is_shown(version);
-                answer();
-            }
-            Some(Order::End) => return,
+            Some(Some(left)) => gathered = Some(left),
+            Some(None) => return,
             None => {}
         }
     }

@@ -143,7 +143,7 @@ impl Filesystem for Served {
     }
 
     fn forget(&self, _: &Request, number: INodeNo, count: u64) {
-        self.core().inodes.forget(number.0, count);
+        self.core().forget(number.0, count);
     }
 
     fn getattr(&self, _: &Request, number: INodeNo, handle: Option<FileHandle>, reply: ReplyAttr) {

@@ -66,11 +66,11 @@ impl Mount {
         let session = open_session(Served(Arc::clone(&self.core)), &mountpoint, options).map_err(failed)?;
         // There is no other session of this core.
         let _ = self.core.shelf.notifier.set(session.notifier());
-        let page_dropper = self.core.page_dropper.start(session.notifier()).map_err(failed)?;
+        let page_droppers = self.core.page_dropper.start(&session.notifier()).map_err(failed)?;
         self.core.tier_threads.start(&self.core.shelf).map_err(failed)?;
         let thread = std::thread::Builder::new().name("pantler-mount".into());
         let mut helpers = prefetch(&self.core).map_err(failed)?;
-        helpers.push(page_dropper);
+        helpers.extend(page_droppers);
         let thread = thread.spawn(move || session.run()).map_err(failed)?;
         let connection = Connection::of(&mountpoint).ok();
         let core = self.core;

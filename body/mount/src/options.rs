@@ -8,11 +8,12 @@ use std::time::Duration;
 use pantler_cache::CacheError;
 use pantler_control::{ControlError, OwnerSelector, Size};
 use pantler_kernel::memory::Limit;
+use pantler_kernel::pages;
 use pantler_origin::{OpenFile, Place, Source};
 use pantler_steward::scheduling::Order;
 use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation, Spec};
 
-use crate::{MountError, TierOptions, nesting};
+use crate::{MountError, TierOptions, nesting, watching};
 
 /// What an owner is (docs/RULES.md, A).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -244,9 +245,27 @@ impl MountOptions {
         self.frames != Keeper::Own && self.tiers.places.is_empty()
     }
 
+    /// The same with frames that can be had here.
+    pub(crate) fn settled(self) -> Result<Self, MountError> {
+        match (self.may_lend(), watching::check()) {
+            (true, Err(error)) if self.frames == Keeper::Kernel => Err(error.into()),
+            (true, Err(error)) => {
+                tracing::info!(%error, "frames are the mount's own");
+                Ok(Self { frames: Keeper::Own, ..self })
+            }
+            _ => Ok(self),
+        }
+    }
+
     /// Refuses what makes no sense, and counts the cache as this process's.
     pub(crate) fn check(&self) -> Result<Hosted, MountError> {
         let refused = |text: String| Err(MountError::Option(text));
+        if self.may_lend() && (self.block_bytes as u64) < pages::block_bytes() {
+            let (block, page) = (self.block_bytes, pages::block_bytes());
+            return refused(format!(
+                "frames of the kernel: blocks of {block} bytes are less than its pages of {page}"
+            ));
+        }
         if self.frames == Keeper::Kernel && !self.tiers.places.is_empty() {
             return refused("frames kernel: expected no lower tiers, which get what leaves: own does".into());
         }

@@ -99,12 +99,12 @@ impl Owners {
         }
     }
 
-    /// The owner that thread `id` belonged to when it was seen last, unless the number is another's
-    /// by now: an event about it may come after its end.
+    /// The owner that thread `id` belonged to when it was seen last: an event about it may come after
+    /// its end. `None` where that is too long ago to be believed of a thread that goes on.
     pub(crate) fn last_of(&self, id: u32) -> Option<OwnerId> {
         let known = self.threads.read().expect("owners are in order").get(&id).copied()?;
-        let is_it = known.checked.elapsed() < TRUST || process_of(id).is_none_or(|it| it == known.process);
-        is_it.then_some(known.owner)
+        let is_believed = known.checked.elapsed() < TRUST || process_of(id).is_none();
+        is_believed.then_some(known.owner)
     }
 
     fn add_thread(&self, id: u32, uid: u32, begin: impl FnOnce(NewOwner)) -> OwnerId {

@@ -8,7 +8,7 @@ use pantler_cache::Cache;
 use pantler_control::{
     Applied, ControlError, DONE_WITH, Hint, HintAnswer, Profile, RevocationStat, RunId, RunSpec, Speaker,
 };
-use pantler_kernel::process::user_of;
+use pantler_kernel::process::{status_numbers, user_of};
 use pantler_origin::OpenFile;
 use pantler_pagecache::ReadThrough;
 use pantler_steward::{FileId, OwnerId};
@@ -87,8 +87,9 @@ impl Programs {
     /// The owner of a thread that was seen to read pages. `None` where the thread is gone, and its
     /// owner with it.
     pub(crate) fn owner_seen(&self, id: u32) -> Option<OwnerId> {
-        let known = self.owners().last_of(id);
-        known.or_else(|| user_of(id).map(|uid| self.owner_of(id, uid)))
+        // As requests have it: the user by whose rights the thread uses files.
+        let user = || status_numbers(id, "Uid:").get(3).copied();
+        self.owners().last_of(id).or_else(|| user().map(|uid| self.owner_of(id, uid)))
     }
 
     /// The owner that a process means with a hint for itself.

@@ -172,22 +172,43 @@ impl Core {
     fn serve_pages(&self, read: Read) {
         let Read { owner, handle, offset, length, reply, .. } = read;
         let page_read = handle.content.pages.read();
-        let (mut reply, mut page_read, mut done) = (Some(reply), Some(page_read), 0);
+        let (mut answer, mut begun) = (Some((reply, page_read)), Vec::new());
         let result = self.read_with(owner, &handle, (offset, length), true, |bytes| {
-            done = bytes.len();
-            if done < length && offset + (done as u64) < handle.content.size() {
-                return;
-            }
-            if let (Some(reply), Some(page_read)) = (reply.take(), page_read.take()) {
+            if bytes.len() < length && offset + (bytes.len() as u64) < handle.content.size() {
+                begun = bytes.to_vec();
+            } else if let Some((reply, page_read)) = answer.take() {
                 page_read.done(offset, length);
                 reply.data(bytes);
             }
         });
-        let Some(reply) = reply else { return };
-        let rest = || self.read_with(owner, &handle, (offset + done as u64, length - done), true, |_| ());
-        // What is wrong with the rest. If it can be had by now, the kernel asks again as well.
-        let error = result.and_then(|()| rest()).err().unwrap_or_else(|| io::ErrorKind::Other.into());
-        reply.error(errno(error));
+        let Some((reply, page_read)) = answer else { return };
+        match result.and_then(|()| self.read_on(owner, &handle, (offset, length), begun)) {
+            Ok(bytes) => {
+                page_read.done(offset, length);
+                reply.data(&bytes);
+            }
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    /// The rest of an answer: less than was asked for only where the file ends by now.
+    fn read_on(
+        &self,
+        owner: OwnerId,
+        handle: &OpenedFile,
+        (offset, length): (u64, usize),
+        mut bytes: Vec<u8>,
+    ) -> io::Result<Vec<u8>> {
+        handle.content.look(&self.shelf, handle.number, &handle.file)?;
+        while bytes.len() < length && offset + (bytes.len() as u64) < handle.content.size() {
+            let (done, before) = (bytes.len(), bytes.len());
+            let rest = (offset + done as u64, length - done);
+            self.read_with(owner, handle, rest, true, |more| bytes.extend_from_slice(more))?;
+            if bytes.len() == before {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(bytes)
     }
 
     fn read_with(

@@ -12,11 +12,12 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use pantler_kernel::{clock, mount_table, names, pages, pid_namespace};
+use pantler_kernel::{KernelError, clock, mount_table, names, pages, pid_namespace};
 use pantler_watch::feed::Feed;
 use pantler_watch::instance::{self, Follow, Instance};
+use pantler_watch::source::has_tracepoints;
 use pantler_watch::{Event, Kind, Source, Told, WatchError, clean_leftovers, trial};
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::core::Core;
 
@@ -31,19 +32,28 @@ const REST: Duration = Duration::from_millis(2);
 /// Threads whose last read is remembered.
 const THREADS_MAX: usize = 4096;
 
-/// The reads that threads are in. The kernel looks at a long read in batches, and each of them is
-/// an event, to the end of the read.
+/// Folios that the kernel looks at in one go, at most.
+const BATCH: u64 = 31;
+
+/// The reads that threads are in: of which inode, which pages, and up to where they were told of.
+/// The kernel looks at a long read in batches, and each of them is an event, to the end of the
+/// read.
 #[derive(Default)]
-struct Reads(HashMap<u32, (u64, Range<u64>)>);
+struct Reads(HashMap<u32, (u64, Range<u64>, u64)>);
 
 impl Reads {
-    /// Whether this goes on with a read that was told of.
-    fn goes_on(&mut self, thread: u32, inode: u64, pages: Range<u64>) -> bool {
+    /// What was read as this event tells, and whether it goes on with a read that was told of. Each
+    /// page of a read is told of once.
+    fn part(&mut self, thread: u32, inode: u64, pages: Range<u64>) -> (Range<u64>, bool) {
         if self.0.len() >= THREADS_MAX {
             self.0.clear();
         }
-        let before = self.0.insert(thread, (inode, pages.clone()));
-        before.is_some_and(|(of, read)| of == inode && read.end == pages.end && read.start < pages.start)
+        let is_same = |read: &Range<u64>| read.end == pages.end && read.start < pages.start;
+        let before = self.0.get(&thread).filter(|(of, read, _)| *of == inode && is_same(read));
+        let (from, goes_on) = before.map_or((pages.start, false), |&(_, _, until)| (until, true));
+        let until = pages.end.min(pages.start.saturating_add(BATCH)).max(from);
+        self.0.insert(thread, (inode, pages, until));
+        (from..until, goes_on)
     }
 }
 
@@ -51,6 +61,25 @@ impl Reads {
 pub(crate) struct Watch {
     /// The thread ends when this is closed.
     _end: PipeWriter,
+}
+
+/// What the kernel and the rights of this process lack for that; changes nothing.
+///
+/// # Errors
+/// What is missing.
+pub(crate) fn check() -> Result<(), WatchError> {
+    pid_namespace::need_initial()?;
+    let missing = |what, remedy: &str| KernelError::Missing { what, remedy: remedy.into() };
+    if !rustix::process::geteuid().is_root() {
+        return Err(missing("the right to watch the page cache", "run as root").into());
+    }
+    // What a probe tells comes before the page that is read, and would be taken for a hit.
+    let has_tracepoints = has_tracepoints(&instance::tracefs()?);
+    if !has_tracepoints {
+        let remedy = "run Linux 6.12 or newer, or take frames of the mount's own";
+        return Err(missing("a tracepoint of filemap", remedy).into());
+    }
+    Ok(())
 }
 
 /// Watches what happens to pages of the mount with this path, in a thread of its own.
@@ -61,7 +90,7 @@ pub(crate) fn start(
     core: &Arc<Core>,
     mountpoint: &std::path::Path,
 ) -> Result<(Watch, JoinHandle<()>), WatchError> {
-    pid_namespace::need_initial()?;
+    check()?;
     if let Err(error) = clean_leftovers() {
         tracing::warn!(%error, "could not look for leftovers of crashed mounts and runs");
     }
@@ -116,19 +145,18 @@ fn watch(core: &Core, mut feed: Feed, end: &PipeReader) {
             // Hits that are not counted, and pages that count as lent until their block leaves.
             tracing::debug!("events of the mount were lost");
         }
-        if feed.is_behind() {
-            continue;
-        }
-        if count > 0 {
+        // Where more is there already, the next round follows at once.
+        let rests = count > 0 && !feed.is_behind();
+        if rests {
             std::thread::sleep(REST);
-            continue;
         }
+        let wait = (count > 0 || feed.is_behind()).then(Timespec::default);
         let mut polled: Vec<PollFd<'_>> = std::iter::once(end.as_fd())
             .chain(feed.descriptors())
             .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
             .collect();
         // An interrupted wait is a short one.
-        let _ = rustix::event::poll(&mut polled, None);
+        let _ = rustix::event::poll(&mut polled, wait.as_ref());
         if !polled[0].revents().is_empty() {
             return;
         }
@@ -145,11 +173,13 @@ fn tell(core: &Core, reads: &mut Reads, told: &Told) {
         Kind::Gone => core.cache().gone(content.file(), bytes, time_ns),
         Kind::Added => {}
         Kind::Read | Kind::Fault | Kind::Mapped => {
-            let size = content.size();
-            let is_new = kind != Kind::Read || !reads.goes_on(tid, ino, first..last);
-            let owner = if is_new { core.programs.owner_seen(tid) } else { None };
-            let bytes = bytes.start..bytes.end.min(size.next_multiple_of(page));
-            core.cache().seen(owner, content.file(), bytes, size, time_ns);
+            let pages = first..last.saturating_add(1).min(content.size().div_ceil(page));
+            let (part, goes_on) = match kind {
+                Kind::Read => reads.part(tid, ino, pages),
+                _ => (pages, false),
+            };
+            let (owner, bytes) = (core.programs.owner_seen(tid), part.start * page..part.end * page);
+            core.cache().seen(owner, content.file(), bytes, goes_on, time_ns);
         }
     }
 }
@@ -161,12 +191,15 @@ mod tests {
     #[test]
     fn a_read_that_is_told_of_in_batches_is_one() {
         let mut reads = Reads::default();
-        let mut told = |thread, inode, pages| reads.goes_on(thread, inode, pages);
-        assert!(!told(1, 7, 0..31));
-        assert!(told(1, 7, 16..31), "the rest of it");
-        assert!(!told(1, 7, 0..31), "from its start: again");
-        assert!(!told(1, 7, 32..63), "the next");
-        assert!(!told(2, 7, 48..63), "another thread's");
-        assert!(!told(1, 8, 48..63), "of another file");
+        let mut told = |thread, inode, pages| reads.part(thread, inode, pages);
+        assert_eq!(told(1, 7, 0..32), (0..31, false));
+        assert_eq!(told(1, 7, 31..32), (31..32, true), "the rest of it");
+        assert_eq!(told(1, 7, 0..32), (0..31, false), "from its start: again");
+        assert_eq!(told(1, 7, 32..1000), (32..63, false), "the next");
+        assert_eq!(told(2, 7, 48..1000), (48..79, false), "another thread's");
+        assert_eq!(told(1, 7, 160..1000), (63..191, true), "in larger folios");
+        assert_eq!(told(1, 7, 176..1000), (191..207, true), "in a smaller batch");
+        assert_eq!(told(1, 8, 48..1000), (48..79, false), "of another file");
+        assert_eq!(told(3, 7, 9..9), (9..9, false), "behind the end of the file");
     }
 }

@@ -16,6 +16,24 @@ const BLOCK: usize = 64 << 10;
 const BLOCKS: usize = 120;
 const PASSES: usize = 5;
 
+/// Whether the kernel cannot keep frames: then it is said.
+fn cannot_lend() -> bool {
+    if cannot_mount() {
+        return true;
+    }
+    let root = pantler_watch::instance::tracefs().unwrap();
+    if pantler_watch::source::has_tracepoints(&root) {
+        return false;
+    }
+    let (_folder, origin, mnt) = scratch();
+    let options = MountOptions { frames: Keeper::Kernel, ..MountOptions::new(&origin, &mnt) };
+    let Err(MountError::Watch(error)) = Mount::new(options) else { panic!("it was taken") };
+    assert!(error.is_missing() && error.to_string().contains("Linux 6.12"), "{error}");
+    let options = MountOptions { frames: Keeper::Auto, ..MountOptions::new(&origin, &mnt) };
+    assert!(!Mount::new(options).unwrap().spawn().unwrap().lends());
+    true
+}
+
 fn lending(policy: PolicyName, lookahead: Lookahead) -> Fixture {
     Fixture::with(|options| {
         options.frames = Keeper::Kernel;
@@ -58,7 +76,7 @@ fn scan(path: &Path, data: &[u8], piece: usize, is_mapped: bool) {
 
 #[test]
 fn the_budget_holds_and_a_cycle_reads_what_it_must() {
-    if cannot_mount() {
+    if cannot_lend() {
         return;
     }
     quote(
@@ -93,7 +111,7 @@ fn the_budget_holds_and_a_cycle_reads_what_it_must() {
 
 #[test]
 fn each_read_of_a_block_is_one_reference() {
-    if cannot_mount() {
+    if cannot_lend() {
         return;
     }
     let fixture = Fixture::with(|options| {
@@ -116,7 +134,7 @@ fn each_read_of_a_block_is_one_reference() {
 
 #[test]
 fn readers_at_once_past_the_page_cache_and_through_it_read_the_same() {
-    if cannot_mount() {
+    if cannot_lend() {
         return;
     }
     let fixture = lending(PolicyName::Lru, Lookahead::Streams);
@@ -143,7 +161,7 @@ fn readers_at_once_past_the_page_cache_and_through_it_read_the_same() {
 /// Through the page cache and past it, bytes that were acknowledged are there.
 #[test]
 fn a_file_that_is_written_is_read_past_the_page_cache() {
-    if cannot_mount() {
+    if cannot_lend() {
         return;
     }
     quote("A file that is open for writing is read past the page cache by all who open it meanwhile.");
@@ -178,9 +196,48 @@ fn a_file_that_is_written_is_read_past_the_page_cache() {
     });
 }
 
+/// What the kernel was told of a file is old for the refresh interval, and what it has then goes.
+#[test]
+fn a_file_that_changes_behind_is_read_to_its_new_end() {
+    if cannot_lend() {
+        return;
+    }
+    let fixture = lending(PolicyName::Lru, Lookahead::None);
+    let (behind, path) = (fixture.origin.join("f"), fixture.mnt.join("f"));
+    let page = pages::block_bytes() as usize;
+    for round in 0..10_u8 {
+        fs::write(&behind, vec![round; 10 * page]).unwrap();
+        let file = File::open(&path).unwrap();
+        let mut bytes = vec![0; 10 * page];
+        file.read_exact_at(&mut bytes[..page], 0).unwrap();
+        // Shorter, before the kernel has read the rest: it ends there, or at the old end with zeros
+        // that nothing was written over. It is no error.
+        File::options().write(true).open(&behind).unwrap().set_len(5 * page as u64 + 100).unwrap();
+        for at in [5 * page, 7 * page] {
+            let count = file.read_at(&mut bytes[..page], at as u64).unwrap();
+            let right = if at == 5 * page { 100 } else { 0 };
+            assert!(bytes[..count.min(right)].iter().all(|&byte| byte == round), "round {round}");
+        }
+        // Longer, again and again: who has it open follows.
+        let mut log = File::options().append(true).open(&behind).unwrap();
+        for _ in 0..3 {
+            std::io::Write::write_all(&mut log, &[round; 700]).unwrap();
+            let end = log.metadata().unwrap().len() as usize;
+            let mut follows = || {
+                let count = file.read_at(&mut bytes[..700], (end - 700) as u64).unwrap();
+                count == 700 && bytes[..700].iter().all(|&byte| byte == round)
+            };
+            let start = std::time::Instant::now();
+            while !follows() {
+                assert!(start.elapsed() < std::time::Duration::from_millis(500), "round {round}: {end}");
+            }
+        }
+    }
+}
+
 #[test]
 fn nothing_stays_behind_and_what_cannot_be_is_said() {
-    if cannot_mount() {
+    if cannot_lend() {
         return;
     }
     let mut fixture = lending(PolicyName::Lru, Lookahead::None);

@@ -55,7 +55,7 @@ impl Cache {
         frames.scheduler_mut().demand(owner, wanted, run as u32, self.cut.offset(block));
     }
 
-    /// Pages of `block` that `request` waits for, in a frame that has no buffer yet.
+    /// Pages of `block` that `request` waits for, in a frame that has nothing yet.
     pub(super) fn missing(&self, request: &Request<'_>, block: Block, frame: Frame, pages: Pages) -> Missing {
         let extent = self.cut.extent(block, request.size);
         Missing { block, frame, slot: EMPTY, pages, extent, is_new: true, owner: request.owner }
@@ -112,7 +112,10 @@ impl Cache {
         let wanted = more.pages;
         loop {
             let missing = more.slot.lacks(wanted, self.cut);
-            let Some(run) = missing.first_run() else { return Ok(Some(self.reading(more.slot))) };
+            let Some(run) = missing.first_run() else {
+                // Without a buffer the file became shorter meanwhile: it has to be asked for again.
+                return Ok(more.slot.has_buffer().then(|| self.reading(more.slot)));
+            };
             more.pages = Pages::range(run);
             let Some(slot) = self.begin_more(&mut frames, request, &more) else {
                 frames = self.sleep(frames);
@@ -231,7 +234,8 @@ impl Cache {
             if position == readings.len() && count.is_ok() {
                 readings.push(self.reading(Slot { valid, held, state: State::Ready, ..slot }));
             }
-            if held.is_empty() {
+            let lent = if one.is_new { Pages::NONE } else { frames.lent(one.frame) };
+            if (held | lent).is_empty() {
                 // Failed, or past the end of the file: there is nothing to keep.
                 frames.discard(one.block, &self.slab);
                 continue;

@@ -1,6 +1,7 @@
 //! Reading for the kernel's page cache, and what the kernel tells of it (K1 to K4 of `lending`).
 
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 use pantler_steward::{Block, FileId, OwnerId};
 
@@ -9,19 +10,35 @@ use crate::pages::Pages;
 use crate::request::Request;
 
 impl Cache {
-    /// The owner, if it is known, read these bytes of a file with `size` bytes, as the kernel
-    /// told: at `time_ns` of [`pantler_kernel::clock::monotonic_ns`]. A reference to each block
-    /// that is lent, unless it was counted when the block was lent (K4).
-    pub fn seen(&self, owner: Option<OwnerId>, file: FileId, bytes: Range<u64>, size: u64, time_ns: u64) {
-        let (pages, end) = (self.cut.pages_of_file(bytes.clone()), self.cut.pages_of_file(0..size).end);
+    /// The owner, if it is known, read these bytes of a file, as the kernel told: at `time_ns` of
+    /// [`pantler_kernel::clock::monotonic_ns`]. A reference to each block that is lent, unless it
+    /// was counted when the block was lent (K4), or the read goes on in the block.
+    pub fn seen(&self, owner: Option<OwnerId>, file: FileId, bytes: Range<u64>, goes_on: bool, time_ns: u64) {
+        let pages = self.cut.pages_of_file(bytes.clone());
+        let (first, within) = self.cut.locate(file, bytes.start);
+        let begun = (goes_on && within > 0).then_some(first);
         let mut frames = self.lock();
         for (block, asked) in self.cut_up(file, bytes) {
             let Some((frame, _)) = frames.find(block) else { continue };
-            let is_new = !frames.seen(block, frame, asked, time_ns).is_empty();
+            let is_new = !frames.seen(block, frame, asked, time_ns).is_empty() && begun != Some(block);
             let Some(owner) = owner.filter(|_| is_new) else { continue };
-            frames.steward_mut().access_part(owner, block, &pages, end);
+            // No end: of what a hit would look ahead to, it is not known where it comes from.
+            frames.steward_mut().access_part(owner, block, &pages, 0);
             self.obey(&mut frames, None);
         }
+        self.wake(&frames);
+    }
+
+    /// The kernel knows a file no more, as of `time_ns`: it has none of its pages.
+    pub fn forgotten(&self, file: FileId, time_ns: u64) {
+        let mut frames = self.lock();
+        let cached: Vec<u64> = frames.steward().cached(file).collect();
+        for block in cached.into_iter().map(|index| Block::new(file, index)) {
+            if let Some((frame, _)) = frames.find(block) {
+                frames.gone(block, frame, self.cut.all(), time_ns, &self.slab);
+            }
+        }
+        self.obey(&mut frames, None);
         self.wake(&frames);
     }
 
@@ -47,8 +64,10 @@ impl Cache {
     /// gets is not kept here as well, and what a program gets past the page cache is not kept
     /// there.
     pub(super) fn hand_over(&self, request: &Request<'_>, length: usize) {
-        if !self.lends {
-            return;
+        match request.kernel {
+            Some(_) => self.has_lent.store(true, Ordering::Relaxed),
+            None if !self.has_lent.load(Ordering::Relaxed) => return,
+            None => {}
         }
         let mut frames = self.lock();
         for (block, pages) in self.cut_up(request.file, request.offset..request.offset + length as u64) {

@@ -68,11 +68,12 @@ impl Cache {
         }
     }
 
-    /// The version `old` of a file is no more, `new` is. Priorities given to the file stay.
+    /// The version `old` of a file is no more, `new` is. Priorities given to the file stay. Of what
+    /// is lent no part is taken back: the caller has the kernel drop all that it has of the file.
     pub fn supersede(&self, old: FileId, new: FileId) {
         let mut frames = self.lock();
         let count = frames.steward().cached(old).count();
-        frames.steward_mut().supersede(old, new);
+        frames.supersede(old, new, &self.slab);
         self.obey(&mut frames, None);
         self.voided.fetch_add(count as u64, Ordering::Relaxed);
         self.wake(&frames);
