@@ -56,7 +56,7 @@ pub struct Mount {
     #[serde(with = "As::<DisplayFromStr>")]
     pub allocation: Allocation,
     /// How blocks of programs that give no hints are replaced, such as arc or s3-fifo; see `pantler
-    /// sim --policy help`. Without it duel, over tiers lru
+    /// sim --policy help`. Without it auto, over tiers lru
     #[arg(long, value_name = "POLICY", value_parser = named(values::policies, values::online_text), hide_possible_values = true)]
     pub policy: Option<String>,
     /// What is fetched ahead of a reader: none, obl, obl-2, w2r, sa-w2r, streams, or auto

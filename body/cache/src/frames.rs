@@ -433,8 +433,8 @@ impl Frames {
         }
     }
 
-    /// The version `old` of a file is no more, `new` is. The kernel is told by the body to drop what
-    /// it has of the file.
+    /// The version `old` of a file is no more, `new` is. The kernel is told by the body to drop
+    /// what it has of the file.
     pub(crate) fn supersede(&mut self, old: FileId, new: FileId, slab: &Slab) {
         self.steward.supersede(old, new);
         self.set_quiet(true);

@@ -1,5 +1,5 @@
-//! The threads that have the kernel drop pages: so that a change can be acknowledged (M2 of `pages`),
-//! or because their block left its frame.
+//! The threads that have the kernel drop pages: so that a change can be acknowledged (M2 of
+//! `pages`), or because their block left its frame.
 
 use std::io;
 use std::ops::Range;
@@ -107,9 +107,9 @@ impl PageDropper {
         }
     }
 
-    /// Answers once the kernel has no page of versions before this one: a change behind the mount was
-    /// seen (V2 of `content`), and who asks is to see it, too. Not to be asked for a read of such
-    /// pages, which would wait for itself.
+    /// Answers once the kernel has no page of versions before this one: a change behind the mount
+    /// was seen (V2 of `content`), and who asks is to see it, too. Not to be asked for a read of
+    /// such pages, which would wait for itself.
     pub(crate) fn answer_up_to_date(
         &self,
         (number, content, version): (u64, Arc<Content>, FileId),

@@ -309,11 +309,11 @@ impl MountOptions {
         CacheError::CacheBytes { bytes: self.cache_bytes, least, block_bytes }.into()
     }
 
-    /// Alone, what reads no more than LRU or the kernel would
-    /// (docs/decisions/0087-a-duel-by-default.md). Over tiers LRU: ULC takes what leaves for the
-    /// block used longest ago, and a duel sent down three times as many.
+    /// Alone, what misses least (docs/decisions/0142-a-mount-finds-its-policy.md). Over tiers LRU:
+    /// ULC takes what leaves for the block used longest ago, and another order sends down up to
+    /// three times as many.
     fn suitable_policy(&self) -> Spec {
-        let policy = if self.tiers.places.is_empty() { PolicyName::Duel } else { PolicyName::Lru };
+        let policy = if self.tiers.places.is_empty() { PolicyName::Auto } else { PolicyName::Lru };
         policy.spec()
     }
 

@@ -99,8 +99,8 @@ impl Owners {
         }
     }
 
-    /// The owner that thread `id` belonged to when it was seen last: an event about it may come after
-    /// its end. `None` where that is too long ago to be believed of a thread that goes on.
+    /// The owner that thread `id` belonged to when it was seen last: an event about it may come
+    /// after its end. `None` where that is too long ago to be believed of a thread that goes on.
     pub(crate) fn last_of(&self, id: u32) -> Option<OwnerId> {
         let known = self.threads.read().expect("owners are in order").get(&id).copied()?;
         let is_believed = known.checked.elapsed() < TRUST || process_of(id).is_none();

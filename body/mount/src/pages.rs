@@ -11,8 +11,8 @@
 //!                                                written back: without the bytes of the write
 //! ```
 //!
-//! M1  A page is read for a mapping while no change is being made to the file, and is noted, before
-//!     the kernel gets it, in every remembered change, because it shows them.
+//! M1  A page is read for the kernel while no change is being made to the file, and is noted,
+//!     before the kernel gets it, in every remembered change, because it shows them.
 //! M2  A change is remembered from when the origin has it until the kernel has dropped all pages
 //!     that it covers. Only then is it acknowledged.
 //! M3  Of a page that is written back, the bytes of a remembered change are left out, unless the
@@ -30,7 +30,7 @@ const PAGE_BYTES: u64 = 4096;
 /// What is known about the pages that the kernel holds of a file.
 #[derive(Default)]
 pub(crate) struct Pages {
-    /// Whether the kernel ever read one: files that are not mapped pay nothing.
+    /// Whether the kernel ever read one: files that are neither mapped nor lent pay nothing.
     are_read: AtomicBool,
     /// Shared by reads of pages, exclusive for a change (M1). Taken before the content's lock.
     order: RwLock<()>,
@@ -45,7 +45,7 @@ pub(crate) struct Change {
     seen: Mutex<BTreeSet<u64>>,
 }
 
-/// A page that is being read for a mapping.
+/// A page that is being read for the kernel.
 pub(crate) struct PageRead<'a> {
     pages: &'a Pages,
     #[expect(dead_code, reason = "its end is what counts")]
@@ -53,7 +53,7 @@ pub(crate) struct PageRead<'a> {
 }
 
 impl Pages {
-    /// Begins to read pages for a mapping.
+    /// Begins to read pages for the kernel.
     pub(crate) fn read(&self) -> PageRead<'_> {
         self.are_read.store(true, Ordering::Relaxed);
         PageRead { pages: self, order: self.order.read().expect("M1: no change broke off") }

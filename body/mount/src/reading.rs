@@ -30,6 +30,9 @@ use crate::lists::{Listing, source_of};
 /// by `FUSE_DIRECT_IO_ALLOW_MMAP`.
 const DIRECT: FopenFlags = FopenFlags::FOPEN_DIRECT_IO;
 
+/// How often the rest of an answer is read, of a file that has another size each time.
+const READS_MAX: u32 = 16;
+
 /// Among the flags of an opened file: it is opened to be run. Programs cannot set it: `open` takes
 /// it away, and `openat2` refuses it.
 const FMODE_EXEC: i32 = 0x20;
@@ -199,16 +202,16 @@ impl Core {
         (offset, length): (u64, usize),
         mut bytes: Vec<u8>,
     ) -> io::Result<Vec<u8>> {
-        handle.content.look(&self.shelf, handle.number, &handle.file)?;
-        while bytes.len() < length && offset + (bytes.len() as u64) < handle.content.size() {
-            let (done, before) = (bytes.len(), bytes.len());
-            let rest = (offset + done as u64, length - done);
-            self.read_with(owner, handle, rest, true, |more| bytes.extend_from_slice(more))?;
-            if bytes.len() == before {
-                return Err(io::ErrorKind::UnexpectedEof.into());
+        for _ in 0..READS_MAX {
+            // It may have another size than when the read began.
+            handle.content.look(&self.shelf, handle.number, &handle.file)?;
+            let rest = (offset + bytes.len() as u64, length - bytes.len());
+            if rest.1 == 0 || rest.0 >= handle.content.size() {
+                return Ok(bytes);
             }
+            self.read_with(owner, handle, rest, true, |more| bytes.extend_from_slice(more))?;
         }
-        Ok(bytes)
+        Err(io::ErrorKind::UnexpectedEof.into())
     }
 
     fn read_with(

@@ -450,6 +450,7 @@ fn one_owner_for_all() {
             options.cache_bytes = 16 * BLOCK;
             options.threads = 4;
             options.owner_by = OwnerBy::Fixed("team".into());
+            options.policy = Some(PolicyName::Lru.spec());
             // A scan that is looked ahead does not miss.
             options.lookahead = pantler_mount::Lookahead::None;
         });

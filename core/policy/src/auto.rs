@@ -39,11 +39,9 @@
 //! T1 to T3 are those of the choice and of the trials.
 //!
 //! Source: sampling by hash, all references to a block or none, is that of C. Waldspurger et al.,
-//! Efficient MRC construction with SHARDS, FAST 2015; to follow what a simulation says is that of
-//! `duel`. Differences: a trial has as many frames as the cache holds blocks of the sample, not a
-//! share that was fixed at first.
-//! Why so: docs/decisions/0140-the-policy-that-misses-least.md.
-//! Defaults: `sample=1024,lead=0.0625`.
+//! Efficient MRC construction with SHARDS, FAST 2015. Differences: a trial has as many frames as
+//! the cache holds blocks of the sample, not a share that was fixed at first. Why so:
+//! docs/decisions/0140-the-policy-that-misses-least.md. Defaults: `sample=1024,lead=0.0625`.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -273,7 +273,6 @@ policies! {
 
     // Sketches, samples, kernels.
     Auto: crate::Auto,
-    Duel: crate::Duel,
     Linux: crate::Linux,
     Memcached: crate::Memcached,
     Mglru: crate::Mglru,

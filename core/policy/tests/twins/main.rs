@@ -20,7 +20,6 @@ mod arc;
 mod auto;
 mod car;
 mod clock_pro;
-mod duel;
 mod eelru;
 mod linux;
 mod lirs;

@@ -2,7 +2,7 @@
 //! hints.
 //!
 //! Each cell reads through a steward over files of known sizes, with the defaults of a mount:
-//! blocks weigh the pages that they hold, `streams` is looked ahead, and `duel` replaces. A fetch
+//! blocks weigh the pages that they hold, `streams` is looked ahead, and `auto` replaces. A fetch
 //! takes no time; the bytes that it brings are counted. The same reads go to what there would be
 //! otherwise in the same memory: no cache at all, LRU without lookahead, and the page cache of
 //! Linux by the model in `pantler_policy::Linux`, in pages of 4 KiB and without readahead, which
@@ -11,8 +11,8 @@
 //! over pages) stands beside it. Where a pattern is drawn, its figures are means over [`SEEDS`]:
 //! the same order of eviction reads up to 2 % more or less in pages of another size.
 //!
-//! `PANTLER_READS_POLICY` names another policy than `duel`, for the table in
-//! docs/decisions/0087-a-duel-by-default.md.
+//! `PANTLER_READS_POLICY` names another policy than `auto`, for the table in
+//! docs/decisions/0142-a-mount-finds-its-policy.md.
 
 mod patterns;
 mod rivals;
@@ -120,7 +120,7 @@ impl Body {
 fn common_policy() -> Spec {
     match std::env::var("PANTLER_READS_POLICY") {
         Ok(policy) => policy.parse().expect("a policy"),
-        Err(_) => PolicyName::Duel.spec(),
+        Err(_) => PolicyName::Auto.spec(),
     }
 }
 

@@ -156,10 +156,10 @@ const MEMCACHED_AT_PACE: Family = family(
     ],
 );
 
-/// Whether a policy can be found. A duel and `auto` do as another as long as that one is ahead:
-/// what is found is the other.
+/// Whether a policy can be found. `auto` does as another as long as that one is ahead: what is
+/// found is the other.
 fn is_candidate(spec: Spec) -> bool {
-    !matches!(spec, Spec::Opt | Spec::OptBypass | Spec::Auto(_) | Spec::Duel(_))
+    !matches!(spec, Spec::Opt | Spec::OptBypass | Spec::Auto(_))
 }
 
 impl Family {
