@@ -249,9 +249,7 @@ impl Bench {
         let passed = row.budget * (100 + PASSED_PERCENT) / 100 + folders_bytes;
         let kept = match rival {
             _ if row.is_limited(rival) => return Ok(()),
-            Rival::Mount | Rival::MountHint => {
-                (took.held.file + took.held.anonymous).saturating_sub(MOUNT_BYTES)
-            }
+            _ if rival.is_our_mount() => (took.held.file + took.held.anonymous).saturating_sub(MOUNT_BYTES),
             _ => took.held.file,
         };
         let [kept_mb, read_mb, budget_mb] =
@@ -272,7 +270,7 @@ impl Bench {
                 return Beside::lock(self.inside(group, &words), &locked, &self.interrupt).map(Some);
             }
             Rival::Bindfs => ["bindfs", "-f", &point, &path(through)].map(str::to_owned).to_vec(),
-            Rival::Mount | Rival::MountHint => {
+            _ if rival.is_our_mount() => {
                 let (pantler, budget) = (path(&self.pantler), row.budget.to_string());
                 let words = [
                     &pantler,

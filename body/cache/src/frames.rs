@@ -74,7 +74,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Whether it has a buffer: one whose bytes the kernel has needs none.
+    /// Whether it has a buffer: bytes that the kernel has need none.
     pub(crate) fn has_buffer(&self) -> bool {
         self.buffer != NONE
     }
@@ -388,8 +388,9 @@ impl Frames {
         }
     }
 
-    /// The kernel gets what it asked for of a block: what it has all of is not kept here (K2). Who
-    /// reads that now is a user of the buffer, which stays as it is until then (M2).
+    /// The kernel gets what it asked for of a block: of a block that it has all of nothing is kept
+    /// here (K2). A thread that reads it now is a user of the buffer, which stays as it is until
+    /// then (M2).
     pub(crate) fn hand_over(&mut self, block: Block, slab: &Slab) {
         let Some((frame, slot)) = self.find(block) else { return };
         let lent = self.lent(frame);

@@ -38,7 +38,7 @@ type TakeBack = Box<dyn Fn(u64, Range<u64>) + Send>;
 #[derive(Debug, Clone, Copy, Default)]
 struct Lent {
     pages: Pages,
-    /// Those of them of whose reader no event has come yet (K4).
+    /// Those of them that no event has told of yet (K4).
     unseen: Pages,
     /// When the last of them was lent.
     at_ns: u64,
@@ -61,7 +61,7 @@ pub(crate) struct Lending {
 }
 
 impl Lending {
-    /// For a cache of so many frames.
+    /// For a cache of this number of frames.
     pub(crate) fn new(cut: Cut, frames: u32, take_back: TakeBack) -> Self {
         let passing_max = PASSING_MAX.min(frames / 8) as usize;
         let (lent, passing) = Default::default();

@@ -19,7 +19,7 @@ pub const FRAME_METADATA_BYTES: u64 = 352;
 /// What it is charged with in addition when the policy remembers blocks that left. Measured at up
 /// to 1,130 bytes in all, with `mq`, in the same test.
 pub const MEMORY_METADATA_BYTES: u64 = 1024;
-/// What it is charged with in addition when the kernel keeps its bytes: what is known of that.
+/// It is charged with this in addition when the kernel keeps its bytes, for what is known of that.
 pub(crate) const LENT_METADATA_BYTES: u64 = 48;
 /// Blocks a cache must have room for: fewer, and one large request could pin them all.
 const FRAMES_MIN: u64 = 4;

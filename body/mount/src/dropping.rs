@@ -29,7 +29,7 @@ impl Unseen {
 
 type Answer = Box<dyn FnOnce() + Send>;
 
-/// What somebody waits for.
+/// Drops that an answer waits for.
 enum Awaited {
     /// Have the pages of a change dropped, and acknowledge it.
     Acknowledge(Unseen, Answer),
@@ -38,11 +38,11 @@ enum Awaited {
     End,
 }
 
-/// Bytes of an inode that nobody waits for: a block left its frame (K3 of the cache's `lending`).
+/// Bytes of an inode whose block left its frame (K3 of the cache's `lending`).
 /// `None`: the end.
 type Left = Option<(u64, Range<u64>)>;
 
-/// The two threads that have pages dropped. What somebody waits for does not wait for the rest.
+/// The two threads that have pages dropped. Answers do not wait for blocks that left.
 pub(crate) struct PageDropper {
     // There are never more of these than threads of programs.
     awaited: Queue<Awaited>,

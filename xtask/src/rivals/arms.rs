@@ -38,10 +38,12 @@ pub enum Rival {
     Mount,
     /// The same with what fits.
     MountHint,
+    /// `pantler mount --frames kernel --cache BUDGET` without a hint.
+    MountKernel,
 }
 
 impl Rival {
-    pub const ALL: [Rival; 9] = [
+    pub const ALL: [Rival; 10] = [
         Rival::Kernel,
         Rival::Vmtouch,
         Rival::Nocache,
@@ -51,6 +53,7 @@ impl Rival {
         Rival::RunHint,
         Rival::Mount,
         Rival::MountHint,
+        Rival::MountKernel,
     ];
 
     /// As it is asked for.
@@ -65,17 +68,23 @@ impl Rival {
             Rival::RunHint => "run-hint",
             Rival::Mount => "mount",
             Rival::MountHint => "mount-hint",
+            Rival::MountKernel => "mount-kernel",
         }
     }
 
     /// Whether it is Pantler.
     pub fn is_ours(self) -> bool {
-        matches!(self, Rival::Run | Rival::RunHint | Rival::Mount | Rival::MountHint)
+        matches!(self, Rival::Run | Rival::RunHint) || self.is_our_mount()
     }
 
     /// Whether the program reads through a mount.
     pub fn is_mount(self) -> bool {
-        matches!(self, Rival::Bindfs | Rival::Mount | Rival::MountHint)
+        self == Rival::Bindfs || self.is_our_mount()
+    }
+
+    /// Whether that mount is Pantler's.
+    pub fn is_our_mount(self) -> bool {
+        matches!(self, Rival::Mount | Rival::MountHint | Rival::MountKernel)
     }
 }
 

@@ -121,7 +121,7 @@ impl Row {
     /// it; other rivals hold themselves to it.
     pub fn is_limited(&self, rival: Rival) -> bool {
         match rival {
-            Rival::Mount | Rival::MountHint => false,
+            _ if rival.is_our_mount() => false,
             // Mapped pages are the kernel's to keep unless a policy is named, and then a budget is
             // passed for a while.
             Rival::Run | Rival::RunHint if self.reads == Reads::Mapped => true,
@@ -155,6 +155,7 @@ impl Row {
     pub fn mounting(&self, rival: Rival) -> Vec<&'static str> {
         match self.hint {
             Hint::Policy(name) if rival == Rival::MountHint => vec!["--policy", name],
+            _ if rival == Rival::MountKernel => vec!["--frames", "kernel"],
             _ => Vec::new(),
         }
     }
