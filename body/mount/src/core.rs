@@ -239,8 +239,9 @@ impl Core {
         answer: impl FnOnce() + Send + 'static,
     ) {
         let Some(content) = inode.content().ok().filter(|_| self.lends()) else { return answer() };
+        let are_new = attributes.is_some_and(|attributes| !content.tell(attributes));
         let Some(version) = content.outdates() else { return answer() };
-        if attributes.is_some_and(|attributes| !content.tell(attributes)) {
+        if are_new {
             content.is_shown(version);
             return answer();
         }

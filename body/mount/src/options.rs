@@ -247,13 +247,16 @@ impl MountOptions {
 
     /// The same with frames that can be had here.
     pub(crate) fn settled(self) -> Result<Self, MountError> {
-        match (self.may_lend(), watching::check()) {
-            (true, Err(error)) if self.frames == Keeper::Kernel => Err(error.into()),
-            (true, Err(error)) => {
+        if !self.may_lend() {
+            return Ok(self);
+        }
+        match watching::check() {
+            Ok(()) => Ok(self),
+            Err(error) if self.frames == Keeper::Kernel => Err(error.into()),
+            Err(error) => {
                 tracing::info!(%error, "frames are the mount's own");
                 Ok(Self { frames: Keeper::Own, ..self })
             }
-            _ => Ok(self),
         }
     }
 

@@ -63,7 +63,8 @@ pub(crate) struct Watch {
     _end: PipeWriter,
 }
 
-/// What the kernel and the rights of this process lack for that; changes nothing.
+/// What the kernel and the rights of this process lack for that. Mounts tracefs, if it is not
+/// mounted.
 ///
 /// # Errors
 /// What is missing.
@@ -73,7 +74,7 @@ pub(crate) fn check() -> Result<(), WatchError> {
     if !rustix::process::geteuid().is_root() {
         return Err(missing("the right to watch the page cache", "run as root").into());
     }
-    // What a probe tells comes before the page that is read, and would be taken for a hit.
+    // A probe tells of a read before its page is there: that would be taken for a hit.
     let has_tracepoints = has_tracepoints(&instance::tracefs()?);
     if !has_tracepoints {
         let remedy = "run Linux 6.12 or newer, or take frames of the mount's own";
@@ -82,7 +83,8 @@ pub(crate) fn check() -> Result<(), WatchError> {
     Ok(())
 }
 
-/// Watches what happens to pages of the mount with this path, in a thread of its own.
+/// Watches what happens to pages of the mount with this path, in a thread of its own. To be
+/// [checked](check) before.
 ///
 /// # Errors
 /// What the kernel lacks or refuses.
@@ -90,11 +92,10 @@ pub(crate) fn start(
     core: &Arc<Core>,
     mountpoint: &std::path::Path,
 ) -> Result<(Watch, JoinHandle<()>), WatchError> {
-    check()?;
     if let Err(error) = clean_leftovers() {
         tracing::warn!(%error, "could not look for leftovers of crashed mounts and runs");
     }
-    let failed = |call| move |source: io::Error| WatchError::Call { call, source };
+    let failed = |call| move |source: io::Error| WatchError::call(call, source);
     let dev = device(mountpoint).map_err(failed("look for the mount's device"))?;
     let root = instance::tracefs()?;
     // The device is part of the name: a process may host several mounts.
