@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use pantler_kernel::KernelError;
+use pantler_kernel::{KernelError, says_missing};
 
 /// Why steering could not start or a request could not be served.
 #[derive(Debug, thiserror::Error)]
@@ -42,16 +42,9 @@ impl SteerError {
     /// Whether a privilege or kernel feature is missing (exit status 3), not a failure of ours (1).
     pub fn is_missing(&self) -> bool {
         match self {
-            SteerError::Kernel(KernelError::Missing { .. }) => true,
+            SteerError::Kernel(error) => error.is_missing(),
             SteerError::Watch(error) => error.is_missing(),
-            SteerError::Kernel(KernelError::File { source, .. }) | SteerError::Call { source, .. } => {
-                matches!(
-                    source.kind(),
-                    io::ErrorKind::PermissionDenied
-                        | io::ErrorKind::Unsupported
-                        | io::ErrorKind::ReadOnlyFilesystem
-                )
-            }
+            SteerError::Call { source, .. } => says_missing(source),
             _ => false,
         }
     }

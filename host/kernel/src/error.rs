@@ -27,7 +27,23 @@ pub enum KernelError {
     },
 }
 
+/// Whether an answer of the kernel says that a privilege or a feature is missing.
+pub fn says_missing(answer: &io::Error) -> bool {
+    matches!(
+        answer.kind(),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported | io::ErrorKind::ReadOnlyFilesystem
+    )
+}
+
 impl KernelError {
+    /// Whether a privilege or kernel feature is missing, which is no failure of ours.
+    pub fn is_missing(&self) -> bool {
+        match self {
+            KernelError::Missing { .. } => true,
+            KernelError::File { source, .. } => says_missing(source),
+        }
+    }
+
     /// An error about one control file.
     pub fn file(verb: &'static str, path: impl Into<PathBuf>, source: io::Error) -> KernelError {
         KernelError::File { verb, path: path.into(), source }

@@ -39,4 +39,4 @@ pub mod process;
 pub mod reclaim;
 pub mod unserved;
 
-pub use error::KernelError;
+pub use error::{KernelError, says_missing};

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use pantler_kernel::KernelError;
+use pantler_kernel::{KernelError, says_missing};
 
 /// Why the kernel cannot be watched.
 #[derive(Debug, thiserror::Error)]
@@ -44,15 +44,8 @@ impl WatchError {
     /// Whether a privilege or kernel feature is missing, which is no failure of ours.
     pub fn is_missing(&self) -> bool {
         match self {
-            WatchError::Kernel(KernelError::Missing { .. }) => true,
-            WatchError::Kernel(KernelError::File { source, .. }) | WatchError::Call { source, .. } => {
-                matches!(
-                    source.kind(),
-                    io::ErrorKind::PermissionDenied
-                        | io::ErrorKind::Unsupported
-                        | io::ErrorKind::ReadOnlyFilesystem
-                )
-            }
+            WatchError::Kernel(error) => error.is_missing(),
+            WatchError::Call { source, .. } => says_missing(source),
             _ => false,
         }
     }
