@@ -430,7 +430,7 @@ impl Frames {
     /// The kernel gets pages of a block that has left: it gives them back at once.
     pub(crate) fn refuse(&self, block: Block, pages: Pages, inode: u64) {
         if let Some(lending) = &self.lending {
-            lending.refuse(inode, block, pages);
+            lending.drop_pages(inode, block, pages);
         }
     }
 

@@ -157,18 +157,14 @@ impl Lending {
         }
     }
 
-    /// Has the kernel drop pages of a block that left before they were lent.
-    pub(crate) fn refuse(&self, inode: u64, block: Block, pages: Pages) {
-        self.drop_pages(inode, block, pages);
-    }
-
     /// Whether the body has the kernel drop all it has of an inode, so that no block of it need be
     /// named.
     pub(crate) fn set_quiet(&mut self, is_quiet: bool) {
         self.is_quiet = is_quiet;
     }
 
-    fn drop_pages(&self, inode: u64, block: Block, mut pages: Pages) {
+    /// Has the kernel drop pages of a block.
+    pub(crate) fn drop_pages(&self, inode: u64, block: Block, mut pages: Pages) {
         if self.is_quiet {
             return;
         }

@@ -117,35 +117,27 @@ impl Cache {
                 return Ok(more.slot.has_buffer().then(|| self.reading(more.slot)));
             };
             more.pages = Pages::range(run);
-            let Some(slot) = self.begin_more(&mut frames, request, &more) else {
-                frames = self.sleep(frames);
-                match self.still(&frames, &more) {
-                    Some(slot) => more.slot = slot,
-                    None => return Ok(None),
+            if let Some(slot) = self.begin_more(&mut frames, request, &more) {
+                more.slot = slot;
+                let fetching = Fetching { cache: self, missing: vec![more] };
+                self.await_departure(frames, more.slot.ticket);
+                let count = self.fetch(&**request.source, &fetching.missing);
+                let reading = fetching.complete(&count).pop();
+                count?;
+                if (missing & !more.pages).is_empty() {
+                    return Ok(reading);
                 }
-                continue;
-            };
+                frames = self.lock();
+            } else {
+                frames = self.sleep(frames);
+            }
+            // Unless it left, or another thread fills it.
+            let slot = frames.slot(more.frame);
+            if slot.ticket != more.slot.ticket || slot.state != State::Ready {
+                return Ok(None);
+            }
             more.slot = slot;
-            let fetching = Fetching { cache: self, missing: vec![more] };
-            self.await_departure(frames, more.slot.ticket);
-            let count = self.fetch(&**request.source, &fetching.missing);
-            let reading = fetching.complete(&count).pop();
-            count?;
-            if (missing & !more.pages).is_empty() {
-                return Ok(reading);
-            }
-            frames = self.lock();
-            match self.still(&frames, &more) {
-                Some(slot) => more.slot = slot,
-                None => return Ok(None),
-            }
         }
-    }
-
-    /// The slot of a block of which more is fetched, unless it left, or another thread fills it.
-    fn still(&self, frames: &Frames, more: &Missing) -> Option<Slot> {
-        let slot = frames.slot(more.frame);
-        (slot.ticket == more.slot.ticket && slot.state == State::Ready).then_some(slot)
     }
 
     /// From now on the slot is being filled, and readers of its block wait. `None` while no buffer

@@ -1,11 +1,13 @@
 //! Reading for the kernel's page cache, and what the kernel tells of it (K1 to K4 of `lending`).
 
 use std::ops::Range;
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
 use pantler_steward::{Block, FileId, OwnerId};
 
 use super::Cache;
+use crate::frames::Frames;
 use crate::pages::Pages;
 use crate::request::Request;
 
@@ -29,24 +31,27 @@ impl Cache {
         self.wake(&frames);
     }
 
-    /// The kernel knows a file no more, as of `time_ns`: it has none of its pages.
-    pub fn forgotten(&self, file: FileId, time_ns: u64) {
-        let mut frames = self.lock();
-        let cached: Vec<u64> = frames.steward().cached(file).collect();
-        for block in cached.into_iter().map(|index| Block::new(file, index)) {
-            if let Some((frame, _)) = frames.find(block) {
-                frames.gone(block, frame, self.cut.all(), time_ns, &self.slab);
-            }
-        }
-        self.obey(&mut frames, None);
-        self.wake(&frames);
-    }
-
     /// The kernel dropped these bytes of a file at `time_ns` of
     /// [`pantler_kernel::clock::monotonic_ns`].
     pub fn gone(&self, file: FileId, bytes: Range<u64>, time_ns: u64) {
-        let mut frames = self.lock();
-        for (block, pages) in self.cut_up(file, bytes) {
+        self.are_gone(self.lock(), self.cut_up(file, bytes), time_ns);
+    }
+
+    /// The kernel knows a file no more, as of `time_ns`: it has none of its pages.
+    pub fn forgotten(&self, file: FileId, time_ns: u64) {
+        let frames = self.lock();
+        let cached: Vec<u64> = frames.steward().cached(file).collect();
+        let blocks = cached.into_iter().map(|index| (Block::new(file, index), self.cut.all()));
+        self.are_gone(frames, blocks, time_ns);
+    }
+
+    fn are_gone(
+        &self,
+        mut frames: MutexGuard<'_, Frames>,
+        blocks: impl Iterator<Item = (Block, Pages)>,
+        time_ns: u64,
+    ) {
+        for (block, pages) in blocks {
             if let Some((frame, _)) = frames.find(block) {
                 frames.gone(block, frame, pages, time_ns, &self.slab);
             }
