@@ -108,8 +108,8 @@ impl PageDropper {
     }
 
     /// Answers once the kernel has no page of versions before this one: a change behind the mount
-    /// was seen (V2 of `content`), and who asks is to see it, too. Not to be asked for a read of
-    /// such pages, which would wait for itself.
+    /// was seen (V2 of `content`), and the program that asks is to see it, too. Not to be asked
+    /// for a read of such pages, which would wait for itself.
     pub(crate) fn answer_up_to_date(
         &self,
         (number, content, version): (u64, Arc<Content>, FileId),

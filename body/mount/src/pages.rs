@@ -30,7 +30,7 @@ const PAGE_BYTES: u64 = 4096;
 /// What is known about the pages that the kernel holds of a file.
 #[derive(Default)]
 pub(crate) struct Pages {
-    /// Whether the kernel ever read one: files that are neither mapped nor lent pay nothing.
+    /// Whether the kernel ever read one: other files pay nothing.
     are_read: AtomicBool,
     /// Shared by reads of pages, exclusive for a change (M1). Taken before the content's lock.
     order: RwLock<()>,

@@ -122,7 +122,7 @@ fn each_read_of_a_block_is_one_reference() {
     let data = pattern(40 * BLOCK, 4);
     fs::write(fixture.origin.join("f"), &data).unwrap();
     let path = fixture.mnt.join("f");
-    // A program that stays: who ended is not asked any more who it was.
+    // A program that stays: the kernel does not say any more what one that ended was.
     for pass in 1..=4_u64 {
         scan(&path, &data, 2 * BLOCK, false);
         let references = || fixture.mounted().counters().totals.references;
@@ -164,7 +164,9 @@ fn a_file_that_is_written_is_read_past_the_page_cache() {
     if cannot_lend() {
         return;
     }
-    quote("A file that is open for writing is read past the page cache by all who open it meanwhile.");
+    quote(
+        "A file that is open for writing is read past the page cache through each descriptor that is opened meanwhile.",
+    );
     let fixture = lending(PolicyName::Lru, Lookahead::None);
     let (path, data) = (fixture.mnt.join("f"), pattern(10 * BLOCK, 6));
     fs::write(&path, &data).unwrap();
@@ -173,7 +175,7 @@ fn a_file_that_is_written_is_read_past_the_page_cache() {
         scan(&path, &data, BLOCK, false);
         kept(&path) == data.len() as u64
     });
-    // Who opened it before sees what is written now, where it is and where it was not.
+    // A descriptor from before shows what is written now, in pages that are there and in others.
     let before = File::open(&path).unwrap();
     let writer = OpenOptions::new().write(true).open(&path).unwrap();
     let meanwhile = File::open(&path).unwrap();
@@ -218,7 +220,7 @@ fn a_file_that_changes_behind_is_read_to_its_new_end() {
             let right = if at == 5 * page { 100 } else { 0 };
             assert!(bytes[..count.min(right)].iter().all(|&byte| byte == round), "round {round}");
         }
-        // Longer, again and again: who has it open follows.
+        // Longer, again and again: an open descriptor follows.
         let mut log = File::options().append(true).open(&behind).unwrap();
         for _ in 0..3 {
             std::io::Write::write_all(&mut log, &[round; 700]).unwrap();
