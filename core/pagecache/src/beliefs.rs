@@ -305,10 +305,11 @@ impl Beliefs {
         &mut self,
         until_ns: u64,
         stuck_ns: u64,
+        in_use: &[Span],
         ripe: &mut Vec<Span>,
         stuck: &mut Stuck,
     ) {
-        self.ledger.take_ripe(until_ns, stuck_ns, ripe, stuck);
+        self.ledger.take_ripe(until_ns, stuck_ns, in_use, ripe, stuck);
     }
 
     /// Blocks that the steward evicted stay in memory. They are the steward's again, pinned until

@@ -178,17 +178,21 @@ impl Engine {
         };
         let actor = Actor { thread, owner, file };
         match event.kind {
-            Kind::Read => self.read(actor, event.first, event.last),
+            Kind::Read => self.read(actor, event),
             Kind::Fault | Kind::Mapped => self.mapped(actor, event.first, event.last),
             Kind::Added => self.added(actor, event),
             Kind::Gone => self.gone(file, event),
         }
     }
 
-    fn read(&mut self, actor: Actor, first: u64, last: u64) {
+    fn read(&mut self, actor: Actor, event: &Event) {
+        let (first, last) = (event.first, event.last);
         let bounds = self.ahead.bounds();
         let stream = self.ahead.stream(actor);
+        stream.will_copy(first, last, event.time_ns);
         if stream.window.is_rest(first, last) {
+            let looked = stream.looked;
+            self.come_since(actor, first..looked);
             self.look(actor, first, last);
             return;
         }
@@ -238,6 +242,15 @@ impl Engine {
         }
         let done = self.ahead.stream(actor).look_until(looked, first, last, size);
         self.mark_done_with(actor, done);
+    }
+
+    /// Blocks of a read that were taken for another program's, were missing, and have come since.
+    fn come_since(&mut self, actor: Actor, blocks: Range<u64>) {
+        for index in blocks {
+            if self.beliefs.belief(actor.file, index) == Belief::Ahead {
+                self.referenced(actor, index, index);
+            }
+        }
     }
 
     /// Blocks that a thread has read to their end leave before others, if a rule says so.
@@ -383,7 +396,9 @@ impl Engine {
                 },
                 Step::Drop => {
                     let by_wish = self.has_wishes();
-                    self.is_busy |= self.drops.drop_ripe(&mut self.beliefs, &mut self.tasks, by_wish);
+                    let in_use = self.ahead.in_use(self.beliefs.now_ns());
+                    self.is_busy |=
+                        self.drops.drop_ripe(&mut self.beliefs, &mut self.tasks, &in_use, by_wish);
                     Step::Bursts
                 }
                 Step::Bursts => {

@@ -272,9 +272,17 @@ impl Ledger {
     }
 
     /// Hands out what has been leaving since before `until_ns`, in runs that hold whole folios
-    /// only; a block handed out is unknown from here on. What becomes of folios that are left in
-    /// part, once they are older than `stuck_ns`, is told in `stuck`.
-    pub fn take_ripe(&mut self, until_ns: u64, stuck_ns: u64, ripe: &mut Vec<Span>, stuck: &mut Stuck) {
+    /// only; a block handed out is unknown from here on. Blocks and folios `in_use` go on leaving.
+    /// What becomes of folios that are left in part, once they are older than `stuck_ns`, is told
+    /// in `stuck`.
+    pub fn take_ripe(
+        &mut self,
+        until_ns: u64,
+        stuck_ns: u64,
+        in_use: &[Span],
+        ripe: &mut Vec<Span>,
+        stuck: &mut Stuck,
+    ) {
         let mut taken = 0;
         self.chunks.retain(|&key, chunk| {
             if chunk.leaving.is_empty() || chunk.since_ns > until_ns {
@@ -283,8 +291,15 @@ impl Ledger {
             let old = chunk.since_ns <= stuck_ns;
             let (mut whole, mut part) = (chunk.leaving.clone(), Bits::default());
             let (mut back, mut rest) = (Bits::default(), Bits::default());
+            let used = within(key, in_use);
+            for at in used.iter().cloned().flatten() {
+                if whole.clear(at) {
+                    part.set(at);
+                }
+            }
             for folio in &chunk.folios {
-                let fate = chunk.fate(folio, old);
+                let is_used = used.iter().any(|used| overlap(used, &folio.pages()));
+                let fate = if is_used { Fate::Waits } else { chunk.fate(folio, old) };
                 if fate == Fate::Whole {
                     continue;
                 }
@@ -397,6 +412,18 @@ fn key(file: u32, index: u64) -> Key {
     (file, index / CHUNK_BLOCKS)
 }
 
+/// The parts of some runs that are within a chunk.
+fn within((file, number): Key, runs: &[Span]) -> Vec<Range<u64>> {
+    let chunk = number * CHUNK_BLOCKS..(number + 1) * CHUNK_BLOCKS;
+    let runs = runs.iter().filter(|run| run.file == file).map(|run| run.first..run.first + run.blocks);
+    let runs = runs.filter(|run| overlap(run, &chunk));
+    runs.map(|run| run.start.max(chunk.start) - chunk.start..run.end.min(chunk.end) - chunk.start).collect()
+}
+
+fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
+}
+
 /// The runs of some blocks of a chunk.
 fn spans((file, number): Key, bits: Bits) -> impl Iterator<Item = Span> {
     bits.runs().map(move |(first, blocks)| Span { file, first: number * CHUNK_BLOCKS + first, blocks })
@@ -417,7 +444,7 @@ mod tests {
 
     fn all_ripe(ledger: &mut Ledger, until: u64, stuck_until: u64) -> (Runs, Runs, Runs) {
         let (mut out, mut stuck) = (Vec::new(), Stuck::default());
-        ledger.take_ripe(until, stuck_until, &mut out, &mut stuck);
+        ledger.take_ripe(until, stuck_until, &[], &mut out, &mut stuck);
         ledger.validate();
         let plain = |spans: Vec<Span>| spans.iter().map(|span| (span.first, span.blocks)).collect();
         (plain(out), plain(stuck.back), plain(stuck.rest))
@@ -471,6 +498,22 @@ mod tests {
             ledger.leave(0, index, 10);
         }
         assert_eq!(ripe(&mut ledger, 20, 15), (vec![], vec![(517, 2)]), "a folio that stays in part is told");
+    }
+
+    #[test]
+    fn what_is_in_use_goes_on_leaving() {
+        let mut ledger = entered(0, 500..530);
+        ledger.note_folio(0, 520, 4);
+        (500..530).for_each(|index| ledger.leave(0, index, 1));
+        let in_use = [Span { file: 0, first: 508, blocks: 13 }, Span { file: 1, first: 0, blocks: 600 }];
+        let mut out = Vec::new();
+        ledger.take_ripe(9, 0, &in_use, &mut out, &mut Stuck::default());
+        ledger.validate();
+        out.sort_unstable_by_key(|span| span.first);
+        let runs: Runs = out.iter().map(|span| (span.first, span.blocks)).collect();
+        assert_eq!(runs, [(500, 8), (524, 6)], "the folio that is used in part stays as a whole");
+        assert_eq!(ledger.leaving_blocks(), 16);
+        assert_eq!(ripe(&mut ledger, 9, 0).0.iter().map(|run| run.1).sum::<u64>(), 16);
     }
 
     #[test]

@@ -8,8 +8,9 @@ use core::ops::Range;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
+use crate::ledger::Span;
 use crate::read_blocks::ReadBlocks;
-use crate::window::Window;
+use crate::window::{BATCH, Window};
 
 /// Streams remembered at once.
 pub const STREAMS_MAX: usize = 256;
@@ -51,6 +52,10 @@ pub struct Stream {
     pub looked: u64,
     /// Whether that read has only begun.
     is_new_read: bool,
+    /// What the last event of a read named: blocks that are about to be copied.
+    reading: Range<u64>,
+    /// When that event came.
+    read_ns: u64,
     /// What it has read to the end.
     blocks: ReadBlocks,
 }
@@ -83,6 +88,11 @@ impl Stream {
     /// The blocks that were read to their end since the last jump, now that the size is known.
     pub fn blocks_done(&self, size: u64) -> Range<u64> {
         self.blocks.so_far(size)
+    }
+
+    /// An event of a read came: it has still to copy these blocks.
+    pub fn will_copy(&mut self, first: u64, last: u64, time_ns: u64) {
+        (self.reading, self.read_ns) = (first..last + 1, time_ns);
     }
 
     /// Takes note of a folio that the kernel brought in.
@@ -118,6 +128,15 @@ impl Streams {
             self.last = known.unwrap_or_else(|| self.begin(tid, file));
         }
         &mut self.table[self.last]
+    }
+
+    /// Blocks that long reads were about to copy when their last event came, after `since_ns`.
+    pub fn in_use(&self, since_ns: u64) -> impl Iterator<Item = Span> {
+        self.table.iter().filter(move |stream| stream.read_ns > since_ns).filter_map(|stream| {
+            let Range { start: first, end } = stream.reading;
+            let blocks = end - first;
+            (blocks > BATCH + 1).then_some(Span { file: stream.file, first, blocks })
+        })
     }
 
     fn begin(&mut self, tid: u32, file: u32) -> usize {

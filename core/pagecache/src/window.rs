@@ -56,9 +56,13 @@ pub const BATCH: u64 = 15;
 
 impl Window {
     /// Whether this report is the rest of the read reported before: the kernel looks at a long read
-    /// in batches and reports all that is left each time.
+    /// in batches and reports all that is left each time. A batch ends before a block that is
+    /// missing or on its way, so any of them may be short. The last block alone may be the next of
+    /// many small reads.
     pub fn is_rest(&self, first: u64, last: u64) -> bool {
-        last == self.last_read.1 && first >= self.last_read.0 + BATCH && self.sequential > 0
+        let (begun, end) = self.last_read;
+        let is_part = begun < first && last == end && self.sequential > 0;
+        is_part && (first < last || end - begun >= BATCH)
     }
 
     /// Whether these blocks are among those of the read that was taken last.
@@ -173,8 +177,10 @@ mod tests {
     fn the_rest_of_a_long_read_is_not_a_read() {
         let mut window = Window::default();
         window.read(0, 255, BOUNDS);
-        assert!(window.is_rest(31, 255) && window.is_rest(248, 255));
-        assert!(!window.is_rest(256, 300) && !window.is_rest(4, 255));
+        assert!(window.is_rest(31, 255) && window.is_rest(248, 255) && window.is_rest(4, 255));
+        assert!(!window.is_rest(256, 300) && !window.is_rest(0, 255));
+        window.read(256, 263, BOUNDS);
+        assert!(window.is_rest(258, 263) && !window.is_rest(263, 263));
     }
 
     #[test]

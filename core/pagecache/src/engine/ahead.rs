@@ -30,6 +30,8 @@ const ENDS_MAX: usize = 64;
 /// Distance at which a gap in what is cached is near: about 10 ms of a program that looks at what
 /// it reads.
 const NEAR_BYTES: u32 = 4 << 20;
+/// A read that told of nothing for this time has ended, or waits for a device.
+const IN_USE_NS: u64 = 50_000_000;
 
 /// A request to read ahead for a stream: a thread, and the file of the span.
 #[derive(Debug)]
@@ -106,6 +108,11 @@ impl Ahead {
     #[inline]
     pub(super) fn stream(&mut self, actor: Actor) -> &mut Stream {
         self.streams.of(actor.thread, actor.file)
+    }
+
+    /// Blocks that reads are about to copy.
+    pub(super) fn in_use(&self, now_ns: u64) -> Vec<Span> {
+        self.streams.in_use(now_ns.saturating_sub(IN_USE_NS)).collect()
     }
 
     /// The kernel brought a folio in for a stream.

@@ -18,8 +18,8 @@ const AHEAD_STEP: u32 = 64;
 /// What is on its way out, and what did not get there.
 #[derive(Debug, Default)]
 pub(super) struct Drops {
-    /// Blocks that were evicted and that stay because their folios do, as far as the reserve for
-    /// lagging drops does not hold them.
+    /// Blocks that were evicted and that stay because their folios do or reads use them, as far as
+    /// the reserve for lagging drops does not hold them.
     held_back: u32,
     /// Refused since the last [`Drops::retry`].
     refused: Vec<Span>,
@@ -29,12 +29,16 @@ pub(super) struct Drops {
 }
 
 impl Drops {
-    /// What the kernel read ahead, and what large folios hold back, takes memory as well: the
-    /// steward gets by with less as long as that is there.
+    /// What the kernel read ahead, and what large folios hold back, takes memory as well: first the
+    /// frames of the waiting room in which no block waits. Of others the steward gets by with less
+    /// as long as that is there.
     pub(super) fn make_room_for_the_unseen(&self, beliefs: &mut Beliefs) {
+        let steward = beliefs.steward();
+        let free = steward.waiting_max().saturating_sub(steward.waiting());
         // What the step leaves out is within the reserve for lagging drops.
         let step = beliefs.lag().clamp(1, AHEAD_STEP);
-        beliefs.lend((beliefs.ledger().ahead_blocks() + self.held_back) / step * step);
+        let unseen = beliefs.ledger().ahead_blocks() + self.held_back;
+        beliefs.lend(unseen.saturating_sub(free) / step * step);
     }
 
     /// Queues the drop of what was evicted. Says whether there is any. While the kernel reclaims,
@@ -42,10 +46,14 @@ impl Drops {
     ///
     /// Nothing tells which mapped pages are in use, so by LRU all of a hot set would leave in turn.
     /// They stay unless a policy, a hint or a list asks for another order (`by_wish`).
+    ///
+    /// What reads are about to copy waits (`in_use`): by MRU all of a long read is evicted when it
+    /// begins, and the read would have to bring it in again.
     pub(super) fn drop_ripe(
         &mut self,
         beliefs: &mut Beliefs,
         tasks: &mut Vec<Decision>,
+        in_use: &[Span],
         by_wish: bool,
     ) -> bool {
         self.held_back = 0;
@@ -56,10 +64,11 @@ impl Drops {
         let now_ns = beliefs.now_ns();
         let is_urgent = leaving > beliefs.lag() / 2;
         let until = if is_urgent { u64::MAX } else { now_ns.saturating_sub(LAG_NS) };
-        beliefs.take_ripe(until, now_ns.saturating_sub(STUCK_NS), &mut self.ripe, &mut self.stuck);
+        let stuck_ns = now_ns.saturating_sub(STUCK_NS);
+        beliefs.take_ripe(until, stuck_ns, in_use, &mut self.ripe, &mut self.stuck);
         if is_urgent {
-            // All that could leave was handed out. What is left of it stays in memory, for its
-            // folios stay.
+            // All that could leave was handed out. What is left of it stays in memory: its folios
+            // stay, or a read is about to copy it.
             self.held_back = beliefs.ledger().leaving_blocks();
         }
         for span in core::mem::take(&mut self.stuck.back) {
