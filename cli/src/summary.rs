@@ -30,7 +30,7 @@ pub fn of_run(stat: &BodyStat, memory: Size) -> String {
     }
     let is_notable = |part: u64, of: u64| part * 100 >= of.max(1) * NOTABLE_PERCENT;
     if is_notable(foreign, stat.totals.references) {
-        line += &format!("; {} was in memory before, because of others", size(foreign));
+        line += &format!("; {foreign} more are to what other programs had brought into memory");
     }
     if is_notable(count("gone"), brought_in) {
         let share = count("gone") * 100 / brought_in.max(1);

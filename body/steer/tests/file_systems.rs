@@ -127,8 +127,7 @@ fn as_modelled(file: &str) {
             sh(&steer, &scans(file));
             steer.wait_until_calm();
             let budget = steer.stat().body.capacity_blocks;
-            // The loop device and the disk below it both count.
-            let read = steer.group().device_read_bytes().expect("counted") / 2;
+            let read = steer.group().device_read_bytes().expect("counted");
             (read / block_bytes(), model(budget).device_reads)
         };
         // On a busy machine the engine lags.

@@ -64,7 +64,7 @@ pub trait RunGroup: std::fmt::Debug + Send + Sync {
     fn gauge(&self, total: Option<u64>) -> Gauge;
     /// The most it ever held, in bytes; none before Linux 5.19 on v2.
     fn peak(&self) -> Option<u64>;
-    /// Bytes read from devices so far.
+    /// Bytes read from devices so far, each once: not by a loop device and the disk below it.
     fn device_read_bytes(&self) -> Option<u64>;
     /// Has the kernel reclaim what is above `bytes` in all, if it can, and lets no process be
     /// killed for it.

@@ -129,7 +129,7 @@ fn v2_counts_and_bounds() {
     put(
         root,
         &format!("{top}/io.stat"),
-        "254:0 rbytes=1000 wbytes=7 rios=3 wios=1 dbytes=0 dios=0\n7:1 rbytes=24 wbytes=0 rios=1 wios=0 dbytes=0 dios=0\n",
+        "254:0 rbytes=1000 wbytes=7 rios=3 wios=1 dbytes=0 dios=0\n4095:1 rbytes=24 wbytes=0 rios=1 wios=0 dbytes=0 dios=0\n",
     );
     assert_eq!(
         group.usage().expect("usage"),
@@ -214,7 +214,7 @@ fn v1_is_preferred_where_it_has_the_memory_controller() {
     put(
         root,
         &format!("{blkio}/blkio.throttle.io_service_bytes"),
-        "254:0 Read 4096\n254:0 Write 1\n254:0 Total 4097\n7:0 Read 4\nTotal 4101\n",
+        "254:0 Read 4096\n254:0 Write 1\n254:0 Total 4097\n4095:0 Read 4\nTotal 4101\n",
     );
     assert_eq!(group.device_read_bytes(), Some(4100));
     group.enforce(1000).expect("nothing to do");

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{RunGroup, Throttle, Usage, evacuate_and_remove, read, read_number, stat_field, write};
 use crate::KernelError;
+use crate::devices::{self, Device};
 use crate::memory::{self, Gauge};
 
 /// The groups of one run on a v1 machine.
@@ -101,7 +102,11 @@ impl RunGroup for V1 {
     fn device_read_bytes(&self) -> Option<u64> {
         let folder = self.blkio.as_ref()?;
         let text = read(&folder.join("blkio.throttle.io_service_bytes")).ok()?;
-        Some(text.lines().filter_map(|line| line.split_once(" Read ")?.1.trim().parse::<u64>().ok()).sum())
+        let read = |line: &str| {
+            let (device, bytes) = line.split_once(" Read ")?;
+            Some((Device::parse(device)?, bytes.trim().parse().ok()?))
+        };
+        Some(devices::read_once(&text.lines().filter_map(read).collect::<Vec<_>>()))
     }
 
     // v1 has no soft bound that acts at once, and a hard one kills. So the bound exists only while

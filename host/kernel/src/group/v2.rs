@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use super::{RunGroup, Throttle, Usage, evacuate_and_remove, read, read_number, stat_field, write};
 use crate::KernelError;
+use crate::devices::{self, Device};
 use crate::memory::{self, Gauge};
 
 /// The groups of one run on a v2 machine.
@@ -189,8 +190,12 @@ impl RunGroup for V2 {
 
     fn device_read_bytes(&self) -> Option<u64> {
         let text = read(&self.top.join("io.stat")).ok()?;
-        let words = text.split_ascii_whitespace();
-        Some(words.filter_map(|word| word.strip_prefix("rbytes=")?.parse::<u64>().ok()).sum())
+        let read = |line: &str| {
+            let (device, counts) = line.split_once(' ')?;
+            let bytes = counts.split_whitespace().find_map(|count| count.strip_prefix("rbytes="))?;
+            Some((Device::parse(device)?, bytes.parse().ok()?))
+        };
+        Some(devices::read_once(&text.lines().filter_map(read).collect::<Vec<_>>()))
     }
 
     // The program's own group is bounded, not the whole: pages that the host read ahead are the

@@ -1,0 +1,96 @@
+//! Block devices, and those that they stand on: what a loop device, a volume or a RAID reads, the
+//! device below reads as well.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A block device, as `major:minor`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Device {
+    /// Its driver.
+    pub major: u32,
+    /// Which of that driver's.
+    pub minor: u32,
+}
+
+impl Device {
+    /// The device with this name, such as `254:0`.
+    pub fn parse(name: &str) -> Option<Device> {
+        let (major, minor) = name.trim().split_once(':')?;
+        Some(Device { major: major.parse().ok()?, minor: minor.parse().ok()? })
+    }
+
+    fn folder(self) -> PathBuf {
+        PathBuf::from(format!("/sys/dev/block/{}:{}", self.major, self.minor))
+    }
+
+    /// The devices that it stands on, whole disks; none that the kernel does not tell of.
+    fn below(self) -> Vec<Device> {
+        let folder = self.folder();
+        let names = fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten();
+        let mut below: Vec<Device> = names.filter_map(|name| read(&name.path())).collect();
+        below.extend(backing(&folder));
+        below.into_iter().map(Device::disk).collect()
+    }
+
+    /// The disk that a partition is of, or the device itself.
+    fn disk(self) -> Device {
+        let folder = self.folder();
+        let parent = || read(&fs::canonicalize(&folder).ok()?.join(".."));
+        if folder.join("partition").exists() { parent().unwrap_or(self) } else { self }
+    }
+}
+
+/// The device that a folder below `/sys` is about.
+fn read(folder: &Path) -> Option<Device> {
+    Device::parse(&fs::read_to_string(folder.join("dev")).ok()?)
+}
+
+/// The device of the file that a loop device shows. A file that was removed is not found.
+fn backing(folder: &Path) -> Option<Device> {
+    let path = fs::read_to_string(folder.join("loop/backing_file")).ok()?;
+    let device = fs::metadata(path.strip_suffix('\n').unwrap_or(&path)).ok()?.dev();
+    Some(Device { major: rustix::fs::major(device), minor: rustix::fs::minor(device) })
+}
+
+/// The sum of what devices read, each byte once: a device that stands on another of them is left
+/// out.
+pub fn read_once(reads: &[(Device, u64)]) -> u64 {
+    sum(reads, Device::below)
+}
+
+fn sum(reads: &[(Device, u64)], below: impl Fn(Device) -> Vec<Device>) -> u64 {
+    let is_counted = |device: &Device| reads.iter().any(|(counted, _)| counted == device);
+    let lowest = reads.iter().filter(|(device, _)| !below(*device).iter().any(is_counted));
+    lowest.map(|(_, bytes)| bytes).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_that_passed_through_two_devices_counts_once() {
+        let [disk, other, volume, image] =
+            ["8:0", "8:16", "253:0", "7:3"].map(|name| Device::parse(name).expect("a device"));
+        // An image on a volume on a disk.
+        let below = |device: Device| match device {
+            _ if device == image => vec![volume],
+            _ if device == volume => vec![disk],
+            _ => Vec::new(),
+        };
+        assert_eq!(sum(&[(disk, 100), (other, 5), (volume, 60), (image, 40)], below), 105);
+        assert_eq!(sum(&[(image, 40)], below), 40, "what is below is not counted here");
+        assert_eq!(sum(&[], below), 0);
+    }
+
+    #[test]
+    fn names_that_are_none() {
+        for name in ["", "8", "8:", ":1", "a:b", "8:0:1", "-1:0", "4294967296:0"] {
+            assert_eq!(Device::parse(name), None, "{name:?}");
+        }
+        assert_eq!(Device::parse("254:3\n"), Some(Device { major: 254, minor: 3 }));
+        assert!(Device { major: 4_095, minor: 77 }.below().is_empty(), "a device that is not there");
+    }
+}
