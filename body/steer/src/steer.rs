@@ -253,6 +253,7 @@ impl Steer {
         }
         self.shared.ask_to_stop();
         for thread in self.threads.drain(..) {
+            thread.thread().unpark();
             // A panic there has been printed; what is left to do here is the same.
             let _ = thread.join();
         }
@@ -327,11 +328,6 @@ impl Prepared {
             instance.start()?;
         }
         try_out(trial, &mut feed)?;
-        if steering.engine.is_calm() {
-            for kind in Kind::REFERENCES {
-                run.enable(kind, false)?;
-            }
-        }
         Ok(Prepared { run, others, steering, wake, feed })
     }
 }

@@ -46,6 +46,7 @@ const REST_LOOKS: u32 = 20;
 
 /// Runs until the run stops.
 pub(crate) fn run(shared: &Shared) {
+    calm_down(shared);
     let mut set = String::new();
     let mut calm = 0;
     let mut looks = 0u32;
@@ -58,7 +59,7 @@ pub(crate) fn run(shared: &Shared) {
             pantler_kernel::heap::give_back();
         }
         looks = looks.wrapping_add(1);
-        std::thread::sleep(LOOK);
+        std::thread::park_timeout(LOOK);
         watch_hits(shared);
         {
             let owners = &shared.steering().owners;
@@ -86,6 +87,20 @@ pub(crate) fn run(shared: &Shared) {
                 }
             }
             set = filter;
+        }
+    }
+}
+
+/// Switches the tracepoints of references off that were tried out, while the program runs: the
+/// kernel waits for all processors for each of them.
+fn calm_down(shared: &Shared) {
+    for kind in Kind::REFERENCES {
+        let rests = shared.rests();
+        if *rests || !shared.steering().engine.is_calm() {
+            return;
+        }
+        if let Err(error) = shared.run.enable(kind, false) {
+            tracing::warn!(%error, "the program goes on paying for events that nothing needs");
         }
     }
 }

@@ -178,6 +178,8 @@ impl Engine {
         };
         let actor = Actor { thread, owner, file };
         match event.kind {
+            // Its block counted when it came: see `added_unwatched`.
+            Kind::Read | Kind::Fault | Kind::Mapped if self.hits != Hits::Watched => {}
             Kind::Read => self.read(actor, event),
             Kind::Fault | Kind::Mapped => self.mapped(actor, event.first, event.last),
             Kind::Added => self.added(actor, event),
