@@ -13,6 +13,14 @@ use crate::content::{Content, Writing};
 use crate::descriptors::Charge;
 use crate::inodes::{HeldNode, Inode};
 
+/// What becomes of blocks that were read to their end.
+pub(crate) struct DoneWith {
+    /// Which priority they get.
+    pub(crate) priority: i32,
+    /// How far the last block that was read has been read.
+    pub(crate) progress: Mutex<ReadThrough>,
+}
+
 /// An open regular file.
 pub(crate) struct OpenedFile {
     /// The inode's number.
@@ -23,9 +31,8 @@ pub(crate) struct OpenedFile {
     pub(crate) source: Arc<dyn Source>,
     /// Opened with `O_APPEND`.
     pub(crate) append: bool,
-    /// How far the last block that was read has been read, for files with blocks that are done with
-    /// then.
-    pub(crate) done_with: Option<Mutex<ReadThrough>>,
+    /// For files with blocks that are done with once they are read.
+    pub(crate) done_with: Option<DoneWith>,
     /// Held while it may write.
     #[expect(dead_code, reason = "its end is what counts")]
     pub(crate) writing: Option<Writing>,

@@ -72,7 +72,7 @@ impl Core {
         let (inode, attributes) = self.enter((&parent, name), node, || of_inode.take())?;
         let paid = || Ok(of_inode.take().expect("an inode that has a descriptor needs no second"));
         let charges = (of_file, inode.open(paid)?.1);
-        let handle = self.keep((inode.number, Arc::clone(inode.content()?)), file, flags, false, charges);
+        let handle = self.keep((inode.number, Arc::clone(inode.content()?)), file, flags, None, charges);
         Ok(((inode, attributes), handle))
     }
 

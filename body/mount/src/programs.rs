@@ -2,20 +2,20 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use pantler_cache::Cache;
 use pantler_control::{
-    Applied, ControlError, DONE_WITH, Hint, HintAnswer, Profile, RevocationStat, RunId, RunSpec, Speaker,
+    Applied, ControlError, Hint, HintAnswer, Profile, RevocationStat, RunId, RunSpec, Speaker,
 };
 use pantler_kernel::process::{status_numbers, user_of};
 use pantler_origin::OpenFile;
-use pantler_pagecache::ReadThrough;
-use pantler_steward::{FileId, OwnerId};
+use pantler_steward::{Block, FileId, OwnerId};
 
 use crate::content::{Content, Shelf};
 use crate::defaults::UserDefaults;
 use crate::descent::Descent;
+use crate::handles::DoneWith;
 use crate::lifecycle::Lifecycle;
 use crate::lists::Lists;
 use crate::owners::{Inherits, NewOwner, Owners};
@@ -253,20 +253,15 @@ impl Programs {
     }
 
     /// Bytes were read of a file with blocks that are done with once they are read to their end.
-    pub(crate) fn note_read(
-        &self,
-        read: &pantler_cache::Request<'_>,
-        progress: &Mutex<ReadThrough>,
-        count: usize,
-    ) {
+    pub(crate) fn note_read(&self, read: &pantler_cache::Request<'_>, done_with: &DoneWith, count: usize) {
         let bytes = read.offset..read.offset + count as u64;
         let block_bytes = self.cache().block_bytes() as u64;
-        let mut progress = progress.lock().expect("progress is in order");
-        for block in progress.read(block_bytes, read.size, bytes) {
+        let mut progress = done_with.progress.lock().expect("progress is in order");
+        for index in progress.read(block_bytes, read.size, bytes) {
+            let block = Block::new(read.file, index);
             // A bound reached only means that the block stays at its priority.
-            let _ = self
-                .cache()
-                .with_steward(|s| s.set_temporary_priority(read.owner, read.file, block, block, DONE_WITH));
+            let _ =
+                self.cache().with_steward(|steward| steward.done_with(read.owner, block, done_with.priority));
         }
     }
 

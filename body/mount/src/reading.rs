@@ -22,7 +22,7 @@ use crate::content::Content;
 use crate::core::Core;
 use crate::descriptors::Charge;
 use crate::errno::errno;
-use crate::handles::{OpenedFile, Read};
+use crate::handles::{DoneWith, OpenedFile, Read};
 use crate::inodes::HeldNode;
 use crate::lists::{Listing, source_of};
 
@@ -97,7 +97,7 @@ impl Core {
         if rule.is_sequential {
             listed(&|owner, opened| lists.read_ahead(owner, opened));
         }
-        Ok(self.keep((number, content), file, flags, rule.done_with.is_some(), charges))
+        Ok(self.keep((number, content), file, flags, rule.done_with, charges))
     }
 
     /// Gives an open file the number by which the kernel names it.
@@ -106,13 +106,13 @@ impl Core {
         (number, content): (u64, Arc<Content>),
         file: OpenFile,
         flags: i32,
-        done_with: bool,
+        done_with: Option<i32>,
         charges: (Charge, Option<Arc<HeldNode>>),
     ) -> FileHandle {
         let file = Arc::new(file);
         let source = source_of(Arc::clone(&file), self.options.interpose.as_ref());
         let append = flags & libc::O_APPEND != 0;
-        let done_with = done_with.then(Default::default);
+        let done_with = done_with.map(|priority| DoneWith { priority, progress: Mutex::default() });
         let writing = file.mode().writes().then(|| content.writing());
         let handle = OpenedFile { number, content, file, source, append, done_with, writing, charges };
         FileHandle(self.files.insert(handle))
@@ -235,8 +235,8 @@ impl Core {
         };
         self.cache().read(&wanted, |bytes| {
             // Before the answer: its reader may ask what became of the block.
-            if let Some(progress) = &handle.done_with {
-                self.programs.note_read(&wanted, progress, bytes.len());
+            if let Some(done_with) = &handle.done_with {
+                self.programs.note_read(&wanted, done_with, bytes.len());
             }
             use_bytes(bytes);
         })

@@ -258,12 +258,10 @@ impl Engine {
     /// Blocks that a thread has read to their end leave before others, if a rule says so.
     fn mark_done_with(&mut self, actor: Actor, done: Range<u64>) {
         if let Some(priority) = self.beliefs.file(actor.file).done_with(actor.owner) {
-            let id = self.beliefs.files().id(actor.file);
-            for block in done {
+            for index in done {
+                let block = self.beliefs.block(actor.file, index);
                 // A bound reached only means that the block stays at its priority.
-                let _ = self
-                    .beliefs
-                    .tell(|steward| steward.set_temporary_priority(actor.owner, id, block, block, priority));
+                let _ = self.beliefs.tell(|steward| steward.done_with(actor.owner, block, priority));
             }
         }
     }

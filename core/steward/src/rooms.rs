@@ -173,6 +173,12 @@ impl Rooms {
         self.weighing.move_to_back(&mut self.links, frame);
     }
 
+    /// C9: a block moves to the LRU end.
+    pub(crate) fn retire(&mut self, frame: Handle) {
+        self.weighing.remove(&mut self.links, frame);
+        self.weighing.push_front(&mut self.links, frame);
+    }
+
     /// L4: two blocks change places.
     pub(crate) fn swap(&mut self, victim: Handle, candidate: Handle) {
         self.weighing.swap(&mut self.links, victim, candidate);

@@ -81,6 +81,23 @@ fn c3_a_temporary_priority_ends_at_the_next_reference() {
 }
 
 #[test]
+fn c9_a_reader_that_is_done_with_its_blocks_takes_no_frame_of_others() {
+    let mut steward = steward(4);
+    for index in 101..=103 {
+        touch(&mut steward, B, block(index));
+    }
+    steward.set_policy(A, -1, PolicyName::Mru).expect("first call");
+    for index in 1..=20 {
+        let left = touch(&mut steward, A, block(index));
+        assert_eq!(left, if index == 1 { vec![] } else { vec![index - 1] });
+        assert_eq!(steward.done_with(A, block(index), -1), Ok(true));
+        assert_eq!(steward.done_with(A, block(101), -1), Ok(false), "it is B's");
+        steward.validate();
+    }
+    assert!((101..=103).all(|index| steward.explain(block(index)).is_some()));
+}
+
+#[test]
 fn a1_a_block_that_two_owners_use_has_none() {
     let mut steward = steward(3);
     steward.set_priority(A, FILE, 1).expect("first call");

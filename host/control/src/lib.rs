@@ -38,7 +38,7 @@ pub use error::ControlError;
 pub use glob::{Glob, GlobError};
 pub use hint::{Hint, HintAnswer, LIST_FILES_MAX, ListAnswer, PRIORITY_MAX, PRIORITY_MIN, RANGES_MAX};
 pub use pantler_steward::PolicyName;
-pub use profile::{Applied, DONE_WITH, FileRule, Prefetch, Profile, ProfileError, policies, position};
+pub use profile::{Applied, FileRule, Prefetch, Profile, ProfileError, policies, position};
 pub use revocations::Revocations;
 pub use run::{RunId, RunSpec};
 pub use size::{Size, SizeError};

@@ -23,16 +23,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::str::FromStr;
 
-use crate::hint::check_priority;
+use crate::hint::{PRIORITY_MIN, check_priority};
 use crate::{Glob, PolicyName};
 
 mod builtin;
 mod prefetch;
 
 pub use prefetch::Prefetch;
-
-/// Priority of blocks that are done with: below all that nothing was said of.
-pub const DONE_WITH: i32 = -1;
 
 /// Largest profile, in bytes.
 const PROFILE_BYTES_MAX: usize = 64 << 10;
@@ -171,7 +168,7 @@ impl Profile {
             }
         }
         Applied {
-            done_with: rule.done_with.then_some(DONE_WITH),
+            done_with: rule.done_with.then(|| below(rule.priority)),
             is_sequential: is_sequential(&self.prefetch) || is_sequential(&rule.prefetch),
         }
     }
@@ -240,6 +237,12 @@ impl FromStr for PriorityKey {
         check_priority(number).map_err(|error| error.to_string())?;
         Ok(PriorityKey(number))
     }
+}
+
+/// The priority of blocks that are done with, of a file with this one: below that, and below all of
+/// which nothing was said.
+fn below(priority: i32) -> i32 {
+    priority.saturating_sub(1).clamp(PRIORITY_MIN, -1)
 }
 
 #[cfg(test)]

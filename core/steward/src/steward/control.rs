@@ -126,6 +126,22 @@ impl Steward {
         Ok(frames.len() as u64)
     }
 
+    /// C9: `owner` is done with a cached block of its own, which gets this priority as by
+    /// [`set_temporary_priority`](Self::set_temporary_priority). It is the next candidate, so that
+    /// no other owner gives a frame for what `owner` reads on. Says whether the block is the
+    /// owner's.
+    ///
+    /// # Errors
+    ///
+    /// [`HintError`] past a bound.
+    pub fn done_with(&mut self, owner: OwnerId, block: Block, priority: i32) -> Result<bool, HintError> {
+        let is_own = self.set_temporary_priority(owner, block.file, block.index, block.index, priority)? > 0;
+        if let Some(frame) = self.entries.find(block).filter(|_| is_own) {
+            self.rooms.retire(frame);
+        }
+        Ok(is_own)
+    }
+
     /// `owner` gives up control: its hints end, and its blocks go back to the common owner. Its
     /// standing stays: one that was revoked is so still when it makes its next call (L7).
     pub fn release_control(&mut self, owner: OwnerId) {

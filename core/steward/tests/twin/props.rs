@@ -49,6 +49,7 @@ pub enum Op {
     SetPriority(OwnerId, FileId, i32),
     SetPolicy(OwnerId, i32, PolicyName),
     SetTemporary(OwnerId, FileId, u64, u64, i32),
+    DoneWith(OwnerId, Block, i32),
     GiveList(OwnerId, [Chunk; 3], usize),
     ExtendList(OwnerId, [Chunk; 3], usize),
     EndList(OwnerId),
@@ -162,6 +163,10 @@ impl Pair {
                 let fast = steward.set_temporary_priority(owner, file, first, last, priority);
                 let slow = twin.set_temporary_priority(owner, file, first, last, priority);
                 assert_eq!(fast.ok(), slow, "{fast:?}");
+            }
+            Op::DoneWith(owner, block, priority) => {
+                let fast = steward.done_with(owner, block, priority);
+                assert_eq!(fast.ok(), twin.done_with(owner, block, priority), "{fast:?}");
             }
         }
         self.steward.validate();
@@ -392,6 +397,7 @@ fn ops() -> impl Strategy<Value = Op> {
         1 => (0..14u32).prop_map(Op::SetCapacity),
         6 => (owner(), file(), -2..=2).prop_map(|(o, f, p)| Op::SetPriority(o, f, p)),
         8 => (owner(), -1..=1, policy()).prop_map(|(o, p, n)| Op::SetPolicy(o, p, n)),
+        6 => (owner(), block(), -2..=2).prop_map(|(o, b, p)| Op::DoneWith(o, b, p)),
         6 => (owner(), file(), 0..BLOCKS_PER_FILE, 0..BLOCKS_PER_FILE, -2..=2)
             .prop_map(|(o, f, a, b, p)| Op::SetTemporary(o, f, a, b, p)),
         6 => (owner(), chunks(), 0..=3usize).prop_map(|(o, c, n)| Op::GiveList(o, c, n)),

@@ -59,6 +59,16 @@ impl Twin {
         Some(group.len() as u64)
     }
 
+    /// Whether the block is the owner's, which is done with it.
+    pub fn done_with(&mut self, owner: OwnerId, block: Block, priority: i32) -> Option<bool> {
+        let is_own = self.set_temporary_priority(owner, block.file, block.index, block.index, priority)? > 0;
+        if is_own {
+            self.g.retain(|b| *b != block);
+            self.g.insert(0, block);
+        }
+        Some(is_own)
+    }
+
     /// Control is given up: the hints end, the blocks go back to the common owner in the order of
     /// `G`.
     pub fn release_control(&mut self, owner: OwnerId) {
