@@ -146,7 +146,7 @@ impl Kernel {
         for _ in 0..count {
             match self.told.pop_front() {
                 None => return,
-                Some(Told::Seen(bytes, ns)) => self.cache.seen(Some(OWNER), FILE, bytes, false, ns),
+                Some(Told::Seen(bytes, ns)) => self.cache.seen(Some(OWNER), FILE, bytes, None, ns),
                 Some(Told::Gone(page, ns)) => self.cache.gone(FILE, page * PAGE..(page + 1) * PAGE, ns),
             }
         }

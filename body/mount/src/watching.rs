@@ -42,18 +42,23 @@ const BATCH: u64 = 31;
 struct Reads(HashMap<u32, (u64, Range<u64>, u64)>);
 
 impl Reads {
-    /// What was read as this event tells, and whether it goes on with a read that was told of. Each
-    /// page of a read is told of once.
-    fn part(&mut self, thread: u32, inode: u64, pages: Range<u64>) -> (Range<u64>, bool) {
+    /// What was read as this event tells, and the last page that was read before, if it goes on
+    /// there or reads something of that again. Each page of a read is told of once.
+    fn part(&mut self, thread: u32, inode: u64, pages: Range<u64>) -> (Range<u64>, Option<u64>) {
         if self.0.len() >= THREADS_MAX {
             self.0.clear();
         }
-        let is_same = |read: &Range<u64>| read.end == pages.end && read.start < pages.start;
-        let before = self.0.get(&thread).filter(|(of, read, _)| *of == inode && is_same(read));
-        let (from, goes_on) = before.map_or((pages.start, false), |&(_, _, until)| (until, true));
+        let before = self.0.get(&thread).filter(|(of, ..)| *of == inode);
+        let is_rest = |read: &Range<u64>| read.end == pages.end && read.start < pages.start;
+        let reaches = |read: &Range<u64>, until| (read.start..=until).contains(&pages.start);
+        let (from, after) = match before {
+            Some((_, read, until)) if is_rest(read) => (*until, until.checked_sub(1)),
+            Some((_, read, until)) if reaches(read, *until) => (pages.start, until.checked_sub(1)),
+            _ => (pages.start, None),
+        };
         let until = pages.end.min(pages.start.saturating_add(BATCH)).max(from);
         self.0.insert(thread, (inode, pages, until));
-        (from..until, goes_on)
+        (from..until, after)
     }
 }
 
@@ -175,12 +180,12 @@ fn tell(core: &Core, reads: &mut Reads, told: &Told) {
         Kind::Added => {}
         Kind::Read | Kind::Fault | Kind::Mapped => {
             let pages = first..last.saturating_add(1).min(content.size().div_ceil(page));
-            let (part, goes_on) = match kind {
+            let (part, after) = match kind {
                 Kind::Read => reads.part(tid, ino, pages),
-                _ => (pages, false),
+                _ => (pages, None),
             };
             let (owner, bytes) = (core.programs.owner_seen(tid), part.start * page..part.end * page);
-            core.cache().seen(owner, content.file(), bytes, goes_on, time_ns);
+            core.cache().seen(owner, content.file(), bytes, after.map(|last| last * page), time_ns);
         }
     }
 }
@@ -193,14 +198,19 @@ mod tests {
     fn a_read_that_is_told_of_in_batches_is_one() {
         let mut reads = Reads::default();
         let mut told = |thread, inode, pages| reads.part(thread, inode, pages);
-        assert_eq!(told(1, 7, 0..32), (0..31, false));
-        assert_eq!(told(1, 7, 31..32), (31..32, true), "the rest of it");
-        assert_eq!(told(1, 7, 0..32), (0..31, false), "from its start: again");
-        assert_eq!(told(1, 7, 32..1000), (32..63, false), "the next");
-        assert_eq!(told(2, 7, 48..1000), (48..79, false), "another thread's");
-        assert_eq!(told(1, 7, 160..1000), (63..191, true), "in larger folios");
-        assert_eq!(told(1, 7, 176..1000), (191..207, true), "in a smaller batch");
-        assert_eq!(told(1, 8, 48..1000), (48..79, false), "of another file");
-        assert_eq!(told(3, 7, 9..9), (9..9, false), "behind the end of the file");
+        assert_eq!(told(1, 7, 0..32), (0..31, None));
+        assert_eq!(told(1, 7, 31..32), (31..32, Some(30)), "the rest of it");
+        assert_eq!(told(1, 7, 0..32), (0..31, None), "from its start: again");
+        assert_eq!(told(1, 7, 32..1000), (32..63, None), "the next");
+        assert_eq!(told(2, 7, 48..1000), (48..79, None), "another thread's");
+        assert_eq!(told(1, 7, 160..1000), (63..191, Some(62)), "in larger folios");
+        assert_eq!(told(1, 7, 176..1000), (191..207, Some(190)), "in a smaller batch");
+        assert_eq!(told(1, 8, 48..1000), (48..79, None), "of another file");
+        assert_eq!(told(4, 7, 0..3), (0..3, None));
+        assert_eq!(told(4, 7, 2..5), (2..5, Some(2)), "from the middle of a page");
+        assert_eq!(told(4, 7, 5..8), (5..8, Some(4)), "where the last one ended");
+        assert_eq!(told(4, 7, 5..6), (5..6, Some(7)), "something of it again");
+        assert_eq!(told(4, 7, 8..9), (8..9, None));
+        assert_eq!(told(3, 7, 9..9), (9..9, None), "behind the end of the file");
     }
 }

@@ -13,16 +13,24 @@ use crate::request::Request;
 
 impl Cache {
     /// The owner, if it is known, read these bytes of a file, as the kernel told: at `time_ns` of
-    /// [`pantler_kernel::clock::monotonic_ns`]. A reference to each block that is lent, unless it
-    /// was counted when the block was lent (K4), or the read goes on in the block.
-    pub fn seen(&self, owner: Option<OwnerId>, file: FileId, bytes: Range<u64>, goes_on: bool, time_ns: u64) {
+    /// [`pantler_kernel::clock::monotonic_ns`]. `after` is the last byte read before, if this goes
+    /// on there. A reference to each block that is lent, unless it was counted when the block was
+    /// lent (K4), or this goes on in the block (V11).
+    pub fn seen(
+        &self,
+        owner: Option<OwnerId>,
+        file: FileId,
+        bytes: Range<u64>,
+        after: Option<u64>,
+        time_ns: u64,
+    ) {
         let pages = self.cut.pages_of_file(bytes.clone());
-        let (first, within) = self.cut.locate(file, bytes.start);
-        let begun = (goes_on && within > 0).then_some(first);
+        let begun = after.map(|byte| self.cut.locate(file, byte).0);
         let mut frames = self.lock();
         for (block, asked) in self.cut_up(file, bytes) {
             let Some((frame, _)) = frames.find(block) else { continue };
-            let is_new = !frames.seen(block, frame, asked, time_ns).is_empty() && begun != Some(block);
+            let goes_on = begun == Some(block) && asked != self.cut.all();
+            let is_new = !frames.seen(block, frame, asked, time_ns).is_empty() && !goes_on;
             let Some(owner) = owner.filter(|_| is_new) else { continue };
             // No end: of what a hit would look ahead to, it is not known where it comes from.
             frames.steward_mut().access_part(owner, block, &pages, 0);
