@@ -53,6 +53,11 @@ fn the_builtin_profiles_follow_their_strategies() {
 }
 
 #[test]
+fn blocks_that_are_done_with_leave_before_the_rest_of_their_file() {
+    assert_eq!([PRIORITY_MIN, -1, 0, 5].map(below), [PRIORITY_MIN, -2, -1, -1]);
+}
+
+#[test]
 fn the_first_matching_rule_decides() {
     let text = "[[file]]\nglob = \"*.idx\"\npriority = 2\n[[file]]\nglob = \"*\"\npriority = -1\n";
     let profile = Profile::parse("p", text).unwrap();
