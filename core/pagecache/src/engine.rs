@@ -209,7 +209,17 @@ impl Engine {
     }
 
     /// A thread used a mapped page, and the kernel mapped what is in memory around it.
+    ///
+    /// Since Linux 6.18 that is all of a large folio, and the kernel tells of a few pages of it. It
+    /// tells of none of the others later, and of the earlier kernels' others right after.
     fn mapped(&mut self, actor: Actor, first: u64, last: u64) {
+        let stream = self.ahead.stream(actor);
+        if stream.folios.contains(&first) && stream.folios.contains(&last) {
+            return;
+        }
+        let whole = self.beliefs.ledger().whole_folios(actor.file, first, last);
+        stream.folios = if whole == (first..last + 1) { 0..0 } else { whole.clone() };
+        let (first, last) = (whole.start, whole.end - 1);
         self.referenced(actor, first, last);
         let blocks = u64::from(self.beliefs.file(actor.file).blocks);
         self.ahead.consider(&self.beliefs, actor, blocks);

@@ -271,6 +271,18 @@ impl Ledger {
         }
     }
 
+    /// These blocks, with all of the folios in which the first and the last are.
+    pub fn whole_folios(&self, file: u32, first: u64, last: u64) -> Range<u64> {
+        let around = |index| {
+            let begin = index / CHUNK_BLOCKS * CHUNK_BLOCKS;
+            let folios = self.chunks.get(&key(file, index)).map(|chunk| chunk.folios.iter());
+            let mut pages = folios.into_iter().flatten().map(|folio| folio.pages());
+            let found = pages.find(|pages| pages.contains(&(index - begin)));
+            found.map_or(index..index + 1, |pages| begin + pages.start..begin + pages.end)
+        };
+        around(first).start..around(last).end
+    }
+
     /// Hands out what has been leaving since before `until_ns`, in runs that hold whole folios
     /// only; a block handed out is unknown from here on. Blocks and folios `in_use` go on leaving.
     /// What becomes of folios that are left in part, once they are older than `stuck_ns`, is told
@@ -498,6 +510,18 @@ mod tests {
             ledger.leave(0, index, 10);
         }
         assert_eq!(ripe(&mut ledger, 20, 15), (vec![], vec![(517, 2)]), "a folio that stays in part is told");
+    }
+
+    #[test]
+    fn a_run_of_blocks_has_whole_folios_around_it() {
+        let mut ledger = entered(0, 0..1024);
+        assert_eq!(ledger.whole_folios(0, 5, 9), 5..10);
+        ledger.note_folio(0, 4, 4);
+        ledger.note_folio(0, 512, 64);
+        assert_eq!(ledger.whole_folios(0, 5, 6), 4..8);
+        assert_eq!(ledger.whole_folios(0, 0, 520), 0..576);
+        assert_eq!(ledger.whole_folios(0, 575, 576), 512..577);
+        assert_eq!(ledger.whole_folios(1, 5, 5), 5..6);
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub struct Stream {
     pub reader: Reader,
     /// It used a mapping last, not a descriptor.
     pub is_mapped: bool,
+    /// Large folios that were mapped last, of which the kernel told in part.
+    pub folios: Range<u64>,
     /// What the kernel brought in for it last, in one piece.
     burst: Range<u64>,
     /// The same when we last looked whether the kernel goes on.
@@ -71,6 +73,7 @@ impl Stream {
         }
         self.looked = first;
         self.is_mapped = false;
+        self.folios = 0..0;
         self.is_new_read = true;
     }
 
