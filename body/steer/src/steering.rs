@@ -229,6 +229,13 @@ impl Steering {
         }
     }
 
+    /// Drops what runs brought in and no other program used.
+    pub(crate) fn give_up_blocks(&mut self, now_ns: u64) {
+        for span in self.engine.ledger().unshared_spans() {
+            self.hands.give_up(span, now_ns);
+        }
+    }
+
     /// Carries out what is decided.
     pub(crate) fn obey(&mut self, now_ns: u64) {
         while let Some(decision) = self.engine.poll() {

@@ -204,7 +204,9 @@ impl Engine {
 
     /// A thread used a mapped page, and the kernel mapped what is in memory around it.
     fn mapped(&mut self, actor: Actor, first: u64, last: u64) {
+        let foreign = self.beliefs.counters.foreign;
         self.referenced(actor, first, last);
+        self.beliefs.counters.foreign_mapped += self.beliefs.counters.foreign - foreign;
         let blocks = u64::from(self.beliefs.file(actor.file).blocks);
         self.ahead.consider(&self.beliefs, actor, blocks);
         self.ahead.mapped(&self.beliefs, actor, first, last);
