@@ -20,6 +20,7 @@ use crate::failure::{Stopped, Usage};
 use crate::identity::Identity;
 use crate::named::named;
 use crate::output;
+use crate::profiles;
 use crate::program;
 use crate::promise::Verified;
 use crate::sim::{self, PAGE_BYTES, Progress, Reading};
@@ -89,6 +90,9 @@ struct Advice {
     advised: Option<&'static str>,
     /// What a run by the advice came to, if one was asked for.
     verified: Option<Verified>,
+    /// The program's name has a profile, which the simulated runs were without.
+    #[serde(skip)]
+    has_profile: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -126,6 +130,9 @@ pub fn advise(words: &Advise) -> Result<u8> {
     let mut advice = Advice::new(words, kernel, &records?);
     if let (Some(path), Some(policy)) = (&words.write, advice.advised) {
         write_profile(path, &identity, &advice, policy)?;
+    }
+    if let Some(trials) = &trials {
+        advice.has_profile = profiles::choose(None, &trials.name(), &identity)?.is_some();
     }
     let text = advice.to_text(words.write.as_deref());
     match (words.apply, words.json) {
@@ -235,6 +242,7 @@ impl Advice {
             advised: best.map(|row| row.policy),
             policies,
             verified: None,
+            has_profile: false,
         }
     }
 
@@ -277,13 +285,14 @@ impl Advice {
             line(policy, *read_bytes);
         }
         let memory = Size::new(self.memory_bytes);
+        let unhinted = if self.has_profile { " --profile none" } else { "" };
         text += &match (self.advised, profile) {
             (None, _) if self.finds_enough() => {
-                format!("nothing need be said; take: pantler run --memory {memory} -- PROGRAM\n")
+                format!("nothing need be said; take: pantler run --memory {memory}{unhinted} -- PROGRAM\n")
             }
             (None, _) => "no policy is worth 2 % of the reads: leave it to the kernel\n".to_owned(),
             (Some(policy), None) => {
-                format!("take: pantler run --memory {memory} --policy {policy} -- PROGRAM\n")
+                format!("take: pantler run --memory {memory}{unhinted} --policy {policy} -- PROGRAM\n")
             }
             (Some(_), Some(path)) => {
                 format!("take: pantler run --memory {memory} --profile {} -- PROGRAM\n", path.display())

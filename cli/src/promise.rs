@@ -10,8 +10,8 @@ use crate::trials::Outcome;
 const BOUND: f64 = 0.05;
 /// ... and within this much, for what the machine itself reads beside a small program.
 const BOUND_BYTES: u64 = 256 << 10;
-/// A share of the references from which on it is told that their blocks were in memory before.
-const NOTABLE: f64 = 0.01;
+/// A share from which on it is told what makes a comparison doubtful.
+const NOTABLE: f64 = 0.02;
 
 /// A promise, and a run that was to keep it.
 #[derive(Debug, Serialize)]
@@ -27,6 +27,8 @@ pub struct Verified {
     /// The share of references to blocks that were in memory because of others, in the recorded run
     /// or in this one.
     foreign: f64,
+    /// What the recorded run wrote into memory: the promise takes its first use for a read.
+    written_bytes: u64,
     status: u8,
     recorded_status: u8,
 }
@@ -42,6 +44,7 @@ impl Verified {
             deviation: more / promised_read_bytes.max(1) as f64,
             lru_read_bytes: run.lru_read_bytes,
             foreign: foreign(recorded).max(foreign(run)),
+            written_bytes: recorded.written_bytes,
             status: run.status,
             recorded_status: recorded.status,
         }
@@ -79,6 +82,12 @@ impl Verified {
                 100.0 * self.foreign
             );
         }
+        if self.written_bytes as f64 >= self.promised_read_bytes as f64 * NOTABLE {
+            text += &format!(
+                "not only reads: {} came into memory as the program wrote them, and the promise takes what it reads of them for reads from disk\n",
+                Size::new(self.written_bytes).rounded()
+            );
+        }
         if self.status != self.recorded_status {
             text += &format!(
                 "not the same work: the recorded run ended with status {}, this one with {}\n",
@@ -94,7 +103,15 @@ mod tests {
     use super::*;
 
     fn outcome(read_bytes: u64, foreign_references: u64, status: u8) -> Outcome {
-        Outcome { status, read_bytes, lru_read_bytes: 120 << 20, references: 1000, foreign_references }
+        Outcome {
+            status,
+            signal: None,
+            read_bytes,
+            written_bytes: 0,
+            lru_read_bytes: 120 << 20,
+            references: 1000,
+            foreign_references,
+        }
     }
 
     fn verified(promised: u64, read: u64) -> Verified {
@@ -117,8 +134,10 @@ mod tests {
     fn what_makes_a_comparison_doubtful_is_told() {
         let text = verified(60 << 20, 61 << 20).to_text();
         assert_eq!(text, "promised 60 MiB, read 61 MiB (+1.7 %) by mru, LRU would have read 120 MiB\n");
-        let doubtful = Verified::new("mru", 1 << 20, &outcome(0, 100, 3), &outcome(1 << 20, 0, 0)).to_text();
+        let recorded = Outcome { written_bytes: 2 << 20, ..outcome(0, 100, 3) };
+        let doubtful = Verified::new("mru", 1 << 20, &recorded, &outcome(1 << 20, 0, 0)).to_text();
         assert!(doubtful.contains("\nnot cold: 10 % of the references"), "{doubtful}");
+        assert!(doubtful.contains("\nnot only reads: 2 MiB came into memory"), "{doubtful}");
         assert!(doubtful.contains("ended with status 3, this one with 0\n"), "{doubtful}");
     }
 }

@@ -45,6 +45,8 @@ pub struct Outcome {
     pub signal: Option<i32>,
     /// Bytes that the disk gave.
     pub read_bytes: u64,
+    /// Bytes that came into memory and were not read: written ones.
+    pub written_bytes: u64,
     /// Bytes of files that LRU would have read.
     pub lru_read_bytes: u64,
     /// References, and those of them that read blocks that were in memory because of others. What
@@ -155,11 +157,13 @@ impl<'a> Trials<'a> {
             format!("{} was not steered: its run ended with status {status}", self.name())
         })?;
         let count = |name: &str| report.body_counters.get(name).copied().unwrap_or(0);
+        let (read_bytes, block_bytes) = (report.totals.read_bytes, report.body.block_bytes);
         Ok(Outcome {
             status,
             signal,
-            read_bytes: report.totals.read_bytes,
-            lru_read_bytes: count("lru_misses") * report.body.block_bytes,
+            read_bytes,
+            written_bytes: (count("brought_in") * block_bytes).saturating_sub(read_bytes),
+            lru_read_bytes: count("lru_misses") * block_bytes,
             references: report.totals.references,
             foreign_references: count("foreign").saturating_sub(count("foreign_mapped")),
         })

@@ -9,7 +9,9 @@ use std::os::fd::BorrowedFd;
 
 use pantler_control::{ControlError, LIST_FILES_MAX, Revocations, RunId, RunSpec};
 use pantler_kernel::pages::block_bytes;
-use pantler_pagecache::{Answer, Belief, Decision, Engine, Event, FileKey, Kind, Options, Origin, SteerCounters};
+use pantler_pagecache::{
+    Answer, Belief, Decision, Engine, Event, FileKey, Kind, Options, Origin, SteerCounters,
+};
 use pantler_steward::{Notice, OwnerId};
 
 use crate::error::SteerError;
