@@ -73,7 +73,7 @@ const READER: &str = "import os, sys
 size = int(sys.argv[1]) << 10
 file = os.open('f', os.O_RDONLY)
 for _ in range(4):
-    for at in range(0, 32 << 20, size):
+    for at in range(0, 24 << 20, size):
         os.pread(file, size, at)
 ";
 
@@ -102,13 +102,12 @@ db.commit()
 ";
 
 /// Name, memory, program, and what is known of it.
-const ROWS: [(&str, &str, &str, Row); 11] = [
-    ("cycles of 4 KiB", "16M", "exec python3 reader.py 4", Row::Holds),
-    ("cycles of 64 KiB", "16M", "exec python3 reader.py 64", Row::Holds),
-    ("cycles of 1 MiB", "16M", "exec python3 reader.py 1024", Row::Late),
+const ROWS: [(&str, &str, &str, Row); 10] = [
+    ("cycles of 4 KiB", "12M", "exec python3 reader.py 4", Row::Holds),
+    ("cycles of 64 KiB", "12M", "exec python3 reader.py 64", Row::Holds),
+    ("cycles of 1 MiB", "12M", "exec python3 reader.py 1024", Row::Late),
     ("loader at random", "8M", "exec python3 loader.py", Row::Late),
     ("ripgrep", "8M", "for i in 1 2 3; do rg -c zzzzz many; done; true", Row::Late),
-    ("grep -r", "8M", "for i in 1 2 3; do grep -r zzzzz many; done; true", Row::Holds),
     ("tar", "8M", "for i in 1 2 3; do tar -cf - many | cat > /dev/null; done", Row::Holds),
     (
         "cscope",
@@ -133,7 +132,7 @@ fn prepare(at: &Path) {
         let text = format!("{i:>100}\n").repeat(30 + i / 6);
         fs::write(at.join(format!("many/{i}")), text).unwrap();
     }
-    for i in 0..30 {
+    for i in 0..15 {
         let function = |j| format!("int f{i}_{j}(int x) {{ printf(\"%d\", x + {j}); return x * {j}; }}\n");
         let text: String = (0..300).map(function).collect();
         fs::write(at.join(format!("c/{i}.c")), format!("#include <stdio.h>\n{text}")).unwrap();
@@ -154,7 +153,7 @@ fn prepare(at: &Path) {
             ),
         );
     }
-    must(at, "head -c 32M /dev/urandom > f; head -c 9M /dev/urandom | base64 > lines; python3 fill.py");
+    must(at, "head -c 24M /dev/urandom > f; head -c 9M /dev/urandom | base64 > lines; python3 fill.py");
     must(at, "find tree -name '*.rs' > cscope.files; cscope -b -k; cold .");
 }
 
