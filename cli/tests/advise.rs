@@ -17,7 +17,7 @@ const PANTLER: &str = env!("CARGO_BIN_EXE_pantler");
 const BOUND: f64 = 0.05;
 const BOUND_BYTES: u64 = 256 << 10;
 
-/// Files whose blocks are written and on the disk leave memory.
+/// Writes the blocks of files to the disk, and drops them from memory.
 const COLD: &str = "cold() { find \"$@\" -type f -exec dd of={} oflag=nocache conv=notrunc,fdatasync count=0 status=none \\; ; }\n";
 
 /// A shell that finds `$PANTLER`, and begins with [`COLD`].
@@ -62,8 +62,8 @@ const TRIES: usize = 3;
 enum Row {
     /// The promise holds.
     Holds,
-    /// The promise holds within a quarter. A request is longer than what comes between two looks of
-    /// the reader, or small files are dropped one by one, and read once more until then.
+    /// The promise holds within a quarter: what a run does later than the model counts here, as
+    /// docs/benchmarks/advise.md says row by row.
     Late,
     /// The program reads what it has written: that is told, and less is read than was promised.
     Writes,
@@ -79,7 +79,7 @@ for _ in range(4):
 
 const LOADER: &str = "import random
 random.seed(3)
-names = ['many/%d' % i for i in range(1, 1201)]
+names = ['large/%d' % i for i in range(1, 401)]
 for _ in range(3):
     random.shuffle(names)
     for name in names:
@@ -106,7 +106,7 @@ const ROWS: [(&str, &str, &str, Row); 10] = [
     ("cycles of 4 KiB", "12M", "exec python3 reader.py 4", Row::Holds),
     ("cycles of 64 KiB", "12M", "exec python3 reader.py 64", Row::Holds),
     ("cycles of 1 MiB", "12M", "exec python3 reader.py 1024", Row::Late),
-    ("loader at random", "8M", "exec python3 loader.py", Row::Late),
+    ("loader at random", "12M", "exec python3 loader.py", Row::Late),
     ("ripgrep", "8M", "for i in 1 2 3; do rg -c zzzzz many; done; true", Row::Late),
     ("tar", "8M", "for i in 1 2 3; do tar -cf - many | cat > /dev/null; done", Row::Holds),
     (
@@ -115,7 +115,7 @@ const ROWS: [(&str, &str, &str, Row); 10] = [
         "for i in Result Option Vec String Some; do cscope -d -L -0 $i > /dev/null; done",
         Row::Writes,
     ),
-    ("SQLite", "8M", "exec python3 query.py", Row::Holds),
+    ("SQLite", "8M", "exec python3 query.py", Row::Late),
     ("sort", "8M", "sort -S 2M -T . lines > sorted", Row::Writes),
     ("make", "64M", "make -s -B", Row::Writes),
 ];
@@ -127,7 +127,11 @@ fn prepare(at: &Path) {
         fs::write(at.join(name), text).unwrap();
     }
     fs::create_dir(at.join("many")).unwrap();
+    fs::create_dir(at.join("large")).unwrap();
     fs::create_dir(at.join("c")).unwrap();
+    for i in 1..=400 {
+        fs::write(at.join(format!("large/{i}")), vec![i as u8; 53_000]).unwrap();
+    }
     for i in 1..=1200 {
         let text = format!("{i:>100}\n").repeat(30 + i / 6);
         fs::write(at.join(format!("many/{i}")), text).unwrap();

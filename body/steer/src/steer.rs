@@ -233,8 +233,8 @@ impl Steer {
     }
 
     /// Drops what the run brought in and no other program used, written blocks once they are on
-    /// the disk. What a process has mapped stays. For a run whose programs have ended: beliefs about
-    /// these blocks are wrong from here on.
+    /// the disk. What a process has mapped stays. This is for the end of a run: what is believed of
+    /// these blocks is wrong from here on.
     pub fn give_up_blocks(&self) {
         self.catch_up();
         self.shared.steering().give_up_blocks(clock::monotonic_ns());
