@@ -16,14 +16,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::failure::Usage;
+use crate::failure::{Stopped, Usage};
 use crate::identity::Identity;
 use crate::named::named;
 use crate::output;
+use crate::profiles;
 use crate::program;
-use crate::recording::Recording;
+use crate::promise::Verified;
 use crate::sim::{self, PAGE_BYTES, Progress, Reading};
 use crate::steering::{ReportFile, control_error};
+use crate::trials::{Outcome, Trials};
 use crate::values;
 
 /// To read less by this share than the kernel alone, and than a run that was told nothing, is worth
@@ -34,7 +36,8 @@ const WORTH: f64 = 0.02;
 ///
 /// FILE is what `pantler run --record FILE` or `pantler attach --record FILE` wrote, or any trace
 /// of pages. A PROGRAM is run once with that memory, and what it reads is recorded: data that was
-/// in memory before is recorded badly. Its output goes to standard error. Each policy is
+/// in memory before is recorded badly. What it brought in is dropped again. Its output goes to
+/// standard error. Each policy is
 /// simulated over a model of the kernel's page cache, as a steered run would be, with the memory
 /// that it shall have.
 #[derive(Debug, Args)]
@@ -57,6 +60,14 @@ pub struct Advise {
     /// Write the advice to this file, as a profile for `--profile FILE`
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
+    /// Run PROGRAM once more by the advice, compare what it reads with what was promised, and end
+    /// with status 4 if that is more than 5 % (and 256 KiB) beside it
+    #[arg(long)]
+    verify: bool,
+    /// Run PROGRAM once more by the advice, and end with its status; the advice goes to standard
+    /// error
+    #[arg(long, conflicts_with_all = ["verify", "json"])]
+    apply: bool,
     /// One JSON object
     #[arg(long)]
     json: bool,
@@ -77,6 +88,11 @@ struct Advice {
     policies: Vec<Row>,
     /// None where none is worth it.
     advised: Option<&'static str>,
+    /// What a run by the advice came to, if one was asked for.
+    verified: Option<Verified>,
+    /// The program's name has a profile, which the simulated runs were without.
+    #[serde(skip)]
+    has_profile: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -85,20 +101,20 @@ struct Row {
     read_bytes: u64,
 }
 
-/// Simulates all, and says what came of it.
-pub fn advise(words: &Advise) -> Result<()> {
+/// Simulates all, and says what came of it. The status is 0, or that of a program that was run by
+/// the advice.
+pub fn advise(words: &Advise) -> Result<u8> {
+    check_is_program(words)?;
     let identity = Identity::invoking()?;
     let kernel = words.kernel.unwrap_or_else(|| claimed().spec());
     SteerOptions::new("advise", words.memory.bytes()).check().map_err(control_error)?;
-    let recording;
-    let trace = match &words.trace {
-        Some(trace) => trace,
-        None => {
-            recording = Recording::make(&words.program, words.memory, &identity)?;
-            recording.path()
-        }
+    let trials = match &words.trace {
+        Some(_) => None,
+        None => Some(Trials::of(&words.program, words.memory, &identity)?),
     };
-    let loaded = pages_of(trace, words)?;
+    let recorded = trials.as_ref().map(Trials::record).transpose()?;
+    let trace = recorded.as_ref().map(|(path, _)| path).or(words.trace.as_ref());
+    let loaded = pages_of(trace.map_or("", String::as_str), words)?;
     let budget = u32::try_from(words.memory.bytes() / u64::from(PAGE_BYTES)).unwrap_or(u32::MAX);
     let settings = |policy: PolicyName| SteerSettings {
         policy: policy.spec(),
@@ -107,15 +123,49 @@ pub fn advise(words: &Advise) -> Result<()> {
         budget,
         seed: 1,
     };
-    let records = simulate(&loaded, settings)?;
-    let advice = Advice::new(words, kernel, &records);
+    let watch = Arc::new(Watch::default());
+    trials.as_ref().map_or(Ok(()), |trials| trials.stops(watch.clone()))?;
+    let records = simulate(&loaded, settings, &watch);
+    trials.as_ref().map_or(Ok(()), Trials::check_goes_on)?;
+    let mut advice = Advice::new(words, kernel, &records?);
     if let (Some(path), Some(policy)) = (&words.write, advice.advised) {
         write_profile(path, &identity, &advice, policy)?;
     }
-    if words.json {
-        return output::json("advise", &advice);
+    if let Some(trials) = &trials {
+        advice.has_profile = profiles::choose(None, &trials.name(), &identity)?.is_some();
     }
-    output::text(&advice.to_text(words.write.as_deref()))
+    let text = advice.to_text(words.write.as_deref());
+    match (words.apply, words.json) {
+        (true, _) => output::sentence(format_args!("{text}")),
+        (false, true) => {}
+        (false, false) => output::text(&text)?,
+    }
+    if let (true, Some(trials), Some((_, recorded))) = (words.apply || words.verify, &trials, &recorded) {
+        recorded.signal.map_or(Ok(()), |signal| Err(Stopped(signal as usize)))?;
+        if words.apply {
+            return trials.apply(advice.advised);
+        }
+        advice.verified = Some(advice.verify(trials, recorded)?);
+    }
+    match (words.json, &advice.verified) {
+        (true, _) => output::json("advise", &advice)?,
+        (false, Some(verified)) => output::text(&verified.to_text())?,
+        (false, None) => {}
+    }
+    advice.verified.map_or(Ok(()), |verified| verified.check())?;
+    Ok(0)
+}
+
+/// References alone cannot be run.
+fn check_is_program(words: &Advise) -> Result<(), Usage> {
+    let option = if words.verify { "--verify" } else { "--apply" };
+    match &words.trace {
+        Some(trace) if words.verify || words.apply => Err(Usage(format!(
+            "{option} {trace}: there is no program to run in a record: pantler advise --memory {} {option} -- PROGRAM",
+            words.memory
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The trace as references to pages. Records have bytes; keys of other traces are pages.
@@ -136,17 +186,18 @@ fn pages_of(trace: &str, words: &Advise) -> Result<Loaded> {
 fn simulate(
     loaded: &Loaded,
     settings: impl Fn(PolicyName) -> SteerSettings + Sync,
+    watch: &Arc<Watch>,
 ) -> Result<Vec<(PolicyName, SteerRecord)>> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let (watch, runs) = (Arc::new(Watch::default()), PolicyName::ALL.len());
+    let runs = PolicyName::ALL.len();
     // The kernel alone is half of a run, and each policy is the other half.
     let references = (1 + runs as u64) * loaded.trace().requests().len() as u64 / 2;
-    let progress = Progress::new(&watch, references, runs, false);
-    let alone = alone(loaded.trace(), settings(PolicyName::Lru), &watch).map_err(Usage::new)?;
+    let progress = Progress::new(watch, references, runs, false);
+    let alone = alone(loaded.trace(), settings(PolicyName::Lru), watch).map_err(Usage::new)?;
     let work = || {
         while let Some(&policy) = PolicyName::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let record = steer_beside(loaded.trace(), settings(policy), alone, &watch);
+            let record = steer_beside(loaded.trace(), settings(policy), alone, watch);
             progress.ran();
             let record = record.map(|record| (policy, record)).map_err(Usage::new);
             done.lock().expect("no simulation panics").push(record);
@@ -162,9 +213,9 @@ fn claimed() -> PolicyName {
     if pantler_kernel::reclaim::is_by_generations() { PolicyName::Mglru } else { PolicyName::Linux }
 }
 
-/// What a run reads that is told nothing.
-fn found(policies: &[Row]) -> Option<&Row> {
-    policies.iter().find(|row| row.policy == PolicyName::Auto.as_str())
+/// What a run reads by a policy.
+fn row_of<'a>(policies: &'a [Row], policy: &str) -> Option<&'a Row> {
+    policies.iter().find(|row| row.policy == policy)
 }
 
 impl Advice {
@@ -178,7 +229,7 @@ impl Advice {
         policies.sort_by_key(|row| (row.read_bytes, row.policy));
         let first = records.first().map(|(_, record)| record);
         let alone = bytes(first.map_or(0, |record| record.kernel_device_reads));
-        let auto = found(&policies).map_or(alone, |auto| auto.read_bytes);
+        let auto = row_of(&policies, PolicyName::Auto.as_str()).map_or(alone, |auto| auto.read_bytes);
         let without = auto.min(alone);
         let is_worth = |best: &&Row| best.read_bytes as f64 <= without as f64 * (1.0 - WORTH);
         let best = policies.first().filter(is_worth);
@@ -190,13 +241,27 @@ impl Advice {
             kernel_read_bytes: alone,
             advised: best.map(|row| row.policy),
             policies,
+            verified: None,
+            has_profile: false,
         }
+    }
+
+    fn row(&self, policy: &str) -> Option<&Row> {
+        row_of(&self.policies, policy)
+    }
+
+    /// Runs the program by the advice; without hints where none is advised.
+    fn verify(&self, trials: &Trials<'_>, recorded: &Outcome) -> Result<Verified> {
+        let policy = self.advised.unwrap_or(PolicyName::Auto.as_str());
+        let promised = self.row(policy).map_or(0, |row| row.read_bytes);
+        let run = trials.verify(self.advised)?;
+        Ok(Verified::new(policy, promised, recorded, &run))
     }
 
     /// Whether a run that is told nothing is worth it.
     fn finds_enough(&self) -> bool {
         let worth = self.kernel_read_bytes as f64 * (1.0 - WORTH);
-        found(&self.policies).is_some_and(|auto| auto.read_bytes as f64 <= worth)
+        self.row(PolicyName::Auto.as_str()).is_some_and(|auto| auto.read_bytes as f64 <= worth)
     }
 
     fn to_text(&self, profile: Option<&Path>) -> String {
@@ -220,13 +285,14 @@ impl Advice {
             line(policy, *read_bytes);
         }
         let memory = Size::new(self.memory_bytes);
+        let unhinted = if self.has_profile { " --profile none" } else { "" };
         text += &match (self.advised, profile) {
             (None, _) if self.finds_enough() => {
-                format!("nothing need be said; take: pantler run --memory {memory} -- PROGRAM\n")
+                format!("nothing need be said; take: pantler run --memory {memory}{unhinted} -- PROGRAM\n")
             }
             (None, _) => "no policy is worth 2 % of the reads: leave it to the kernel\n".to_owned(),
             (Some(policy), None) => {
-                format!("take: pantler run --memory {memory} --policy {policy} -- PROGRAM\n")
+                format!("take: pantler run --memory {memory}{unhinted} --policy {policy} -- PROGRAM\n")
             }
             (Some(_), Some(path)) => {
                 format!("take: pantler run --memory {memory} --profile {} -- PROGRAM\n", path.display())

@@ -73,7 +73,7 @@ pub fn attach(arguments: &Attach) -> Result<()> {
     let attach = |pid| steered.steer.attach(pid).map_err(control_error);
     let (quiet, memory_text) = (arguments.words.quiet, memory.to_string());
     let attached = programs.steer(&name, &memory_text, quiet, &stopped, attach, || false);
-    steered.end(Some(memory).filter(|_| attached.is_ok() && !quiet), report)?;
+    steered.end(Some(memory).filter(|_| attached.is_ok() && !quiet), report, false)?;
     attached
 }
 

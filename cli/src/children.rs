@@ -13,6 +13,7 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::time::Duration;
 
 /// Becomes true once this process is told to end.
 pub fn told_to_end() -> Result<Arc<AtomicBool>> {
@@ -23,6 +24,9 @@ pub fn told_to_end() -> Result<Arc<AtomicBool>> {
     Ok(told)
 }
 
+/// How soon a signal is noticed where it is waited for.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
 /// Signals that pass through.
 const PASSED: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 
@@ -31,24 +35,22 @@ const PASSED: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 pub struct Relay {
     /// The program, once it runs; 0 before.
     program: Arc<AtomicI32>,
-    /// A signal that came before the program ran; 0 if none did.
-    early: Arc<AtomicI32>,
+    /// The last signal that came; 0 if none did.
+    last: Arc<AtomicI32>,
 }
 
 impl Relay {
     pub fn start() -> Result<Relay> {
         let mut signals = SignalsInfo::<WithOrigin>::new(PASSED).context("cannot catch signals")?;
         let program = Arc::new(AtomicI32::new(0));
-        let early = Arc::new(AtomicI32::new(0));
-        let (to, first) = (program.clone(), early.clone());
+        let last = Arc::new(AtomicI32::new(0));
+        let (to, came) = (program.clone(), last.clone());
         std::thread::Builder::new().name("signals".into()).spawn(move || {
             for origin in &mut signals {
-                let Some(pid) = Pid::from_raw(to.load(Ordering::SeqCst)) else {
-                    first.store(origin.signal, Ordering::SeqCst);
-                    continue;
-                };
+                came.store(origin.signal, Ordering::SeqCst);
                 // No sender: the terminal's driver sent it, to the whole group.
-                if origin.process.is_some()
+                if let Some(pid) = Pid::from_raw(to.load(Ordering::SeqCst))
+                    && origin.process.is_some()
                     && let Some(signal) = Signal::from_named_raw(origin.signal)
                 {
                     // It may have ended in the meantime.
@@ -56,12 +58,32 @@ impl Relay {
                 }
             }
         })?;
-        Ok(Relay { program, early })
+        Ok(Relay { program, last })
     }
 
-    /// The signal that arrived before the program ran, if one did: then it should not run any more.
-    pub fn early(&self) -> Option<i32> {
-        Some(self.early.load(Ordering::SeqCst)).filter(|&signal| signal != 0)
+    /// The last signal that arrived, if one did: then no program should be started any more.
+    pub fn told(&self) -> Option<i32> {
+        Some(self.last.load(Ordering::SeqCst)).filter(|&signal| signal != 0)
+    }
+
+    /// The program ended: its number may soon be that of another. Returns the signal that came
+    /// until now, and begins to look for the next one.
+    pub fn end(&self) -> Option<i32> {
+        self.program.store(0, Ordering::SeqCst);
+        Some(self.last.swap(0, Ordering::SeqCst)).filter(|&signal| signal != 0)
+    }
+
+    /// Does something once a signal arrives.
+    pub fn when_told(&self, act: impl FnOnce() + Send + 'static) -> Result<()> {
+        let last = self.last.clone();
+        let wait = move || {
+            while last.load(Ordering::SeqCst) == 0 {
+                std::thread::sleep(LOOK_EVERY);
+            }
+            act();
+        };
+        std::thread::Builder::new().name("told".into()).spawn(wait)?;
+        Ok(())
     }
 
     /// From now on signals go to the program.

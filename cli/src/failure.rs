@@ -1,5 +1,5 @@
 //! From errors to exit statuses: 0 done, 1 failed, 2 usage, 3 a privilege or kernel feature is
-//! missing.
+//! missing, 4 advice that did not come true.
 
 use clap::error::{ContextKind, ContextValue};
 use pantler_control::{ControlError, ProfileError};
@@ -10,6 +10,8 @@ use std::process::ExitCode;
 pub const FAILED: u8 = 1;
 /// The words make no sense.
 pub const USAGE: u8 = 2;
+/// A promise was not kept.
+const BROKEN: u8 = 4;
 
 /// The words make no sense: what is wrong, and what is expected.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +24,11 @@ impl Usage {
         Self(error.to_string())
     }
 }
+
+/// A run read other than was promised: both, in words.
+#[derive(Debug, thiserror::Error)]
+#[error("the promise does not hold: {0}")]
+pub struct Broken(pub String);
 
 /// The end came by a signal of this number.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +44,8 @@ pub fn exit_status(error: &anyhow::Error) -> u8 {
             let usage = cause.is::<ProfileError>() || cause.is::<Usage>();
             // As shells say it.
             let stopped = cause.downcast_ref::<Stopped>().map(|stopped| 128 + stopped.0 as u8);
-            control.or(usage.then_some(USAGE)).or(stopped)
+            let broken = cause.is::<Broken>().then_some(BROKEN);
+            control.or(usage.then_some(USAGE)).or(stopped).or(broken)
         })
         .unwrap_or(FAILED)
 }

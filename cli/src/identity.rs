@@ -1,12 +1,12 @@
 //! The user a program runs as: under `sudo`, the user that called it.
 
 use anyhow::{Context, Result, bail};
-use pantler_kernel::process::command_of;
+use pantler_kernel::process::{command_of, lineage};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::process::Command;
 
 use rustix::fs::{Gid, Uid};
@@ -129,10 +129,15 @@ fn groups_of(uid: u32) -> Result<Vec<u32>> {
     text.split_whitespace().map(|word| word.parse().context("id printed something else")).collect()
 }
 
-/// The environment in which `sudo` was called: it is still that of the `sudo` process above us.
+/// The environment in which `sudo` was called: it is still that of the `sudo` process above us, or
+/// above the `pantler` that started us.
 fn environment_of_sudo() -> Option<Vec<(OsString, OsString)>> {
-    let parent = rustix::process::getppid()?.as_raw_nonzero();
-    if command_of(parent.get().unsigned_abs()) != "sudo" {
+    let executable = |process: &str| fs::metadata(format!("/proc/{process}/exe")).ok();
+    let identity = |file: fs::Metadata| (file.dev(), file.ino());
+    let own = executable("self").map(identity);
+    let mut above = lineage(std::process::id()).into_iter().skip(1).map(|process| process.pid);
+    let parent = above.find(|process| executable(&process.to_string()).map(identity) != own)?;
+    if command_of(parent) != "sudo" {
         return None;
     }
     let bytes = fs::read(format!("/proc/{parent}/environ")).ok().filter(|bytes| !bytes.is_empty())?;

@@ -31,7 +31,7 @@ mod passwords;
 mod prefetch;
 mod profiles;
 mod program;
-mod recording;
+mod promise;
 mod run;
 mod sim;
 mod stage;
@@ -41,6 +41,7 @@ mod summary;
 #[cfg(feature = "network")]
 mod tier;
 mod trace;
+mod trials;
 mod values;
 #[cfg(feature = "network")]
 mod web;
@@ -71,12 +72,12 @@ fn dispatch(command: Command) -> anyhow::Result<u8> {
         Command::Doctor(doctor) => return doctor::doctor(&doctor),
         Command::Mount(mount) => return mount::mount(*mount),
         Command::Sim(words) => return sim::sim(&words),
+        Command::Advise(words) => return advise::advise(&words),
         Command::Attach(attach) => attach::attach(&attach)?,
         Command::Umount(umount) => mount::umount(&umount)?,
         Command::Hint(hint) => hint::hint(&hint)?,
         Command::Prefetch(words) => prefetch::prefetch(&words)?,
         Command::Stat(stat) => stat::stat(&stat)?,
-        Command::Advise(words) => advise::advise(&words)?,
         Command::Explain(explain) => explain::explain(&explain)?,
         Command::Trace(words) => trace::trace(&words)?,
         #[cfg(feature = "dust")]

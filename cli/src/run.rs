@@ -49,6 +49,9 @@ pub struct Run {
     /// Run the program unsteered, and say so, when something that steering needs is missing
     #[arg(long)]
     best_effort: bool,
+    /// In the end, drop what the run brought into the page cache and no other program used
+    #[arg(long, requires = "memory")]
+    leave_nothing: bool,
     // Without hyphens before it: a mistyped option is refused, and a program of such a name goes
     // after `--`.
     /// The program and its arguments
@@ -132,7 +135,7 @@ pub fn run(arguments: &Run) -> Result<u8> {
     let status = staged.and_then(|staged| execute(staged, &relay));
     if let Some(steered) = steered {
         let told = arguments.memory.filter(|_| status.is_ok() && !arguments.words.quiet);
-        steered.end(told, report)?;
+        steered.end(told, report, arguments.leave_nothing)?;
     }
     for host in hosts {
         tell_of_bodies(&host, &spec, arguments.words.quiet);
@@ -288,7 +291,7 @@ fn revocation(stat: &BodyStat, spec: &RunSpec) -> Option<String> {
 
 fn execute(staged: Staged, relay: &Relay) -> Result<u8> {
     relay.pass_to(staged.pid());
-    if let Some(signal) = relay.early() {
+    if let Some(signal) = relay.told() {
         staged.abandon();
         return Ok(u8::try_from(128 + signal).unwrap_or(u8::MAX));
     }

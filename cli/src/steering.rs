@@ -141,8 +141,9 @@ impl Steered {
         Ok(Steered { steer, server })
     }
 
-    /// Ends it. With the budget as `told` a line says what came of it.
-    pub fn end(self, told: Option<Size>, report: Option<ReportFile<'_>>) -> Result<()> {
+    /// Ends it. With the budget as `told` a line says what came of it. What it brought in stays
+    /// cached, unless it shall `leave_nothing`.
+    pub fn end(self, told: Option<Size>, report: Option<ReportFile<'_>>, leave_nothing: bool) -> Result<()> {
         let Steered { steer, server } = self;
         // The doors close before the session ends.
         drop(server);
@@ -156,6 +157,9 @@ impl Steered {
         if let Some(report) = report {
             let line = output::to_json("stat", &steer.stat())?;
             report.fill(&line)?;
+        }
+        if leave_nothing {
+            steer.give_up_blocks();
         }
         steer.stop().map_err(control_error)?;
         Ok(())

@@ -197,15 +197,16 @@ impl Files {
             self.held += 1;
         }
         if self.held > DESCRIPTORS_MAX {
-            self.close_oldest();
+            self.close_oldest(slot);
         }
         true
     }
 
-    fn close_oldest(&mut self) {
-        let oldest =
-            self.slots.iter_mut().filter(|file| file.descriptor.is_some()).min_by_key(|file| file.used_ns);
-        if let Some(file) = oldest {
+    /// All may have been used in the same round: the one that is about to be used stays open.
+    fn close_oldest(&mut self, but: u32) {
+        let others =
+            self.slots.iter_mut().zip(0..).filter(|(file, slot)| file.descriptor.is_some() && *slot != but);
+        if let Some((file, _)) = others.min_by_key(|(file, _)| file.used_ns) {
             file.descriptor = None;
             self.held -= 1;
         }
@@ -313,5 +314,27 @@ mod tests {
         assert_eq!(files.held(), 1);
         files.close_idle(3 + IDLE_NS);
         assert_eq!(files.held(), 0);
+    }
+
+    /// The file that was opened last was closed for the others, where its number was the lowest of
+    /// those used at that time.
+    #[test]
+    fn of_more_files_than_are_held_open_each_is_open_when_it_is_used() {
+        let folder = tempfile::tempdir_in(".").expect("a folder");
+        let mut files = Files::default();
+        let mut opened = |slot: u32| {
+            let path = folder.path().join(slot.to_string());
+            fs::write(&path, b"x").expect("written");
+            let file = fs::File::open(path).expect("opened");
+            let key = files.key_of_opened(file.as_fd()).expect("a mounted file system");
+            files.begin(slot, key);
+            assert!(files.accept_opened(slot, file.as_fd(), 1));
+            let is_open = files.descriptor(slot, 1).is_some();
+            (is_open, files.held())
+        };
+        for slot in (0..DESCRIPTORS_MAX as u32 + 10).rev() {
+            let (is_open, held) = opened(slot);
+            assert!(is_open && held <= DESCRIPTORS_MAX, "{slot}: {held}");
+        }
     }
 }

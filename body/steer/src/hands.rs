@@ -68,6 +68,19 @@ impl Hands {
         self.with(span, now_ns, |file| cached(file, span))
     }
 
+    /// Drops blocks from the page cache, after what was written is on the disk.
+    pub(crate) fn give_up(&mut self, span: Span, now_ns: u64) {
+        self.with(span, now_ns, |file| {
+            pages::drop_blocks(file, span.first, span.blocks)?;
+            if cached(file, span)? != Answer::Cached(0) {
+                let bytes =
+                    span.indices().start * pages::block_bytes()..span.indices().end * pages::block_bytes();
+                pages::write_out(file, &[bytes])?;
+            }
+            Ok(Answer::Done)
+        });
+    }
+
     /// Takes blocks from the processes that have them mapped. Says whether there are any.
     fn page_out(&mut self, span: Span, now_ns: u64) -> bool {
         let last = &mut self.last_look;

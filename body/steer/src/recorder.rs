@@ -32,6 +32,9 @@ impl Recorder {
 
     /// Notes that a thread used these blocks of a file.
     pub(crate) fn reference(&mut self, time_ns: u64, thread: u32, file: FileKey, blocks: &Range<u64>) {
+        if blocks.is_empty() {
+            return;
+        }
         let begun_ns = self.begin(time_ns);
         let (major, minor, thread) = (file.dev >> 20, file.dev & 0xf_ffff, thread % THREADS);
         let (offset, size) = (blocks.start * block_bytes(), (blocks.end - blocks.start) * block_bytes());

@@ -232,6 +232,14 @@ impl Steer {
         self.shared.stopping.load(Ordering::Acquire)
     }
 
+    /// Drops what the run brought in and no other program used, written blocks once they are on
+    /// the disk. What a process has mapped stays. This is for the end of a run: what is believed of
+    /// these blocks is wrong from here on.
+    pub fn give_up_blocks(&self) {
+        self.catch_up();
+        self.shared.steering().give_up_blocks(clock::monotonic_ns());
+    }
+
     /// Ends steering and removes everything that was made; returns the last counters. Cached blocks
     /// stay.
     ///

@@ -9,7 +9,9 @@ use std::os::fd::BorrowedFd;
 
 use pantler_control::{ControlError, LIST_FILES_MAX, Revocations, RunId, RunSpec};
 use pantler_kernel::pages::block_bytes;
-use pantler_pagecache::{Answer, Decision, Engine, Event, FileKey, Kind, Options, Origin, SteerCounters};
+use pantler_pagecache::{
+    Answer, Belief, Decision, Engine, Event, FileKey, Kind, Options, Origin, SteerCounters,
+};
 use pantler_steward::{Notice, OwnerId};
 
 use crate::error::SteerError;
@@ -140,15 +142,20 @@ impl Steering {
         }
     }
 
-    /// Records a reference. Mapped pages of a file of which the run brought nothing in are those of
-    /// programs and libraries that others hold: no run drops them, and the model would.
+    /// Records a reference. Mapped pages that others brought in are those of programs and libraries
+    /// that others hold: no run drops them, and the model would.
     fn record(&mut self, event: &Event) {
         let (Origin::Run { thread, .. }, Some(recorder)) = (event.origin, &mut self.recorder) else { return };
-        let (files, blocks) = (self.engine.files(), self.engine.referenced_last());
-        let is_brought_in = || files.find(event.file).is_some_and(|file| files[file].brought_in > 0);
-        let is_meant = event.kind == Kind::Read || Kind::REFERENCES.contains(&event.kind) && is_brought_in();
-        if is_meant && !blocks.is_empty() {
+        let blocks = self.engine.referenced_last();
+        if event.kind == Kind::Read {
             recorder.reference(event.time_ns, thread, event.file, &blocks);
+        } else if let Some(file) = self.engine.files().find(event.file) {
+            let is_meant = |index| self.engine.ledger().belief(file, index) != Belief::Unknown;
+            let mut rest = blocks;
+            while let Some(first) = rest.find(|&index| is_meant(index)) {
+                let end = rest.find(|&index| !is_meant(index)).unwrap_or(rest.end);
+                recorder.reference(event.time_ns, thread, event.file, &(first..end));
+            }
         }
     }
 
@@ -226,6 +233,13 @@ impl Steering {
     pub(crate) fn recorded(&mut self) {
         if let Some(recorder) = &mut self.recorder {
             recorder.flush();
+        }
+    }
+
+    /// Drops what runs brought in and no other program used.
+    pub(crate) fn give_up_blocks(&mut self, now_ns: u64) {
+        for span in self.engine.ledger().unshared_spans() {
+            self.hands.give_up(span, now_ns);
         }
     }
 

@@ -26,6 +26,8 @@ counters! {
     references,
     /// References to blocks that another program had brought in.
     foreign,
+    /// Those of them to mapped pages, such as those of libraries.
+    foreign_mapped,
     /// Blocks brought in by the run's threads and by our readahead: what was read from the device
     /// (or written anew).
     brought_in,

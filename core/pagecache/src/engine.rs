@@ -220,7 +220,9 @@ impl Engine {
         let whole = self.beliefs.ledger().whole_folios(actor.file, first, last);
         stream.folios = if whole == (first..last + 1) { 0..0 } else { whole.clone() };
         let (first, last) = (whole.start, whole.end - 1);
+        let foreign = self.beliefs.counters.foreign;
         self.referenced(actor, first, last);
+        self.beliefs.counters.foreign_mapped += self.beliefs.counters.foreign - foreign;
         let blocks = u64::from(self.beliefs.file(actor.file).blocks);
         self.ahead.consider(&self.beliefs, actor, blocks);
         self.ahead.mapped(&self.beliefs, actor, first, last);

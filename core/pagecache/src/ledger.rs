@@ -387,6 +387,15 @@ impl Ledger {
         chunks.flat_map(|(&key, chunk)| spans(key, chunk.cached()))
     }
 
+    /// Those that no other program used.
+    pub fn unshared_spans(&self) -> impl Iterator<Item = Span> {
+        self.chunks.iter().flat_map(|(&key, chunk)| {
+            let mut own = chunk.cached();
+            own.take_out(&chunk.shared);
+            spans(key, own)
+        })
+    }
+
     /// Chunks that have blocks in one of the states.
     pub fn chunks(&self) -> usize {
         self.chunks.len()
@@ -592,6 +601,10 @@ mod tests {
         assert_eq!(ledger.first_unknown(1, 63, 65), None);
         assert_eq!(ledger.first_unknown(2, 7, 9), Some(7));
         assert_eq!(spans, [(0, 3), (63, 2), (511, 1), (512, 1)]);
+        ledger.share(1, 64);
+        let mut spans: Vec<_> = ledger.unshared_spans().map(|span| (span.first, span.blocks)).collect();
+        spans.sort_unstable();
+        assert_eq!(spans, [(0, 3), (63, 1), (511, 1), (512, 1)]);
         ledger.validate();
     }
 }
