@@ -4,7 +4,7 @@
 //! Its rows are explained in docs/benchmarks/advise.md.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use pantler_rig::eventually;
@@ -51,6 +51,31 @@ fn scratch() -> Option<tempfile::TempDir> {
     assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "pantler doctor says that something is missing");
     eprintln!("SKIPPED: pantler doctor says that something is missing");
     None
+}
+
+/// A file system whose disk has the kernel's own readahead, 128 KiB: the model has that, and disks
+/// may have megabytes.
+struct Disk {
+    at: PathBuf,
+    device: String,
+    folder: tempfile::TempDir,
+}
+
+impl Disk {
+    fn new(folder: tempfile::TempDir) -> Disk {
+        // Direct: the image is not cached as well.
+        let script = "truncate -s 600M image; mkfs.ext4 -q image; mkdir at; \
+            device=$(losetup --find --show --direct-io=on image); blockdev --setra 256 $device; \
+            mount $device at; echo $device";
+        let device = must(folder.path(), &format!("set -e; {script}")).trim().to_owned();
+        Disk { at: folder.path().join("at"), device, folder }
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = ran(self.folder.path(), &format!("umount at; losetup --detach {}", self.device));
+    }
 }
 
 /// Tries of a row. Beside other work the thread that reads events gets its processor late, and more
@@ -105,7 +130,7 @@ db.commit()
 const ROWS: [(&str, &str, &str, Row); 10] = [
     ("cycles of 4 KiB", "12M", "exec python3 reader.py 4", Row::Holds),
     ("cycles of 64 KiB", "12M", "exec python3 reader.py 64", Row::Holds),
-    ("cycles of 1 MiB", "12M", "exec python3 reader.py 1024", Row::Late),
+    ("cycles of 1 MiB", "12M", "exec python3 reader.py 1024", Row::Holds),
     ("loader at random", "12M", "exec python3 loader.py", Row::Late),
     ("ripgrep", "8M", "for i in 1 2 3; do rg -c zzzzz many; done; true", Row::Late),
     ("tar", "8M", "for i in 1 2 3; do tar -cf - many | cat > /dev/null; done", Row::Holds),
@@ -166,11 +191,12 @@ fn prepare(at: &Path) {
 #[test]
 fn the_matrix_of_promises_and_outcomes() {
     let Some(folder) = scratch() else { return };
-    prepare(folder.path());
+    let disk = Disk::new(folder);
+    prepare(&disk.at);
     println!("          program memory  promised      read       LRU deviation  policy");
     for row in ROWS {
         pantler_rig::undisturbed(|| {
-            let is_as_known = (0..TRIES).any(|_| verify(folder.path(), row));
+            let is_as_known = (0..TRIES).any(|_| verify(&disk.at, row));
             assert!(is_as_known, "{}: the promise is not the outcome, see the table", row.0);
         });
     }

@@ -194,7 +194,8 @@ impl Engine {
         stream.will_copy(first, last, event.time_ns);
         if stream.window.is_rest(first, last) {
             let looked = stream.looked;
-            self.come_since(actor, first..looked);
+            // Taken for another program's, they were missing, and have come since.
+            self.use_first(actor, first..looked);
             self.look(actor, first, last);
             return;
         }
@@ -218,14 +219,17 @@ impl Engine {
             return;
         }
         let whole = self.beliefs.ledger().whole_folios(actor.file, first, last);
-        stream.folios = if whole == (first..last + 1) { 0..0 } else { whole.clone() };
-        let (first, last) = (whole.start, whole.end - 1);
+        let is_new = self.use_first(actor, whole.start..first) | self.use_first(actor, last + 1..whole.end);
+        self.ahead.stream(actor).folios = if is_new { whole.clone() } else { 0..0 };
         let foreign = self.beliefs.counters.foreign;
         self.referenced(actor, first, last);
         self.beliefs.counters.foreign_mapped += self.beliefs.counters.foreign - foreign;
         let blocks = u64::from(self.beliefs.file(actor.file).blocks);
         self.ahead.consider(&self.beliefs, actor, blocks);
         self.ahead.mapped(&self.beliefs, actor, first, last);
+        if is_new {
+            self.referenced = whole;
+        }
     }
 
     /// The kernel looked at blocks of a read from `first` on. It looks at a long read in batches,
@@ -246,7 +250,7 @@ impl Engine {
             looked += 1;
             known = if is_known { looked } else { known };
         }
-        if size == 0 && known > from {
+        if size == 0 && (known > from || from > first) {
             // The size of the file is not known: blocks behind ours are beyond its end, most
             // likely.
             looked = known;
@@ -258,13 +262,17 @@ impl Engine {
         self.mark_done_with(actor, done);
     }
 
-    /// Blocks of a read that were taken for another program's, were missing, and have come since.
-    fn come_since(&mut self, actor: Actor, blocks: Range<u64>) {
+    /// Those of these blocks that the kernel has brought in, and that no thread used, are used now.
+    /// Says whether there are any.
+    fn use_first(&mut self, actor: Actor, blocks: Range<u64>) -> bool {
+        let mut has_any = false;
         for index in blocks {
             if self.beliefs.belief(actor.file, index) == Belief::Ahead {
                 self.referenced(actor, index, index);
+                has_any = true;
             }
         }
+        has_any
     }
 
     /// Blocks that a thread has read to their end leave before others, if a rule says so.

@@ -127,3 +127,14 @@ fn what_an_ended_read_was_about_to_copy_leaves_soon() {
     machine.round();
     assert!(machine.cached.len() <= 512, "{} blocks", machine.cached.len());
 }
+
+/// A reader asks for more than there is, and the kernel looks at what there is in two batches.
+#[test]
+fn behind_the_end_of_a_file_of_unknown_size_there_are_no_blocks() {
+    let mut machine = Machine::new(512, PolicyName::Lru);
+    (0..4).for_each(|block| machine.tell(Kind::Added, block, block));
+    machine.tell(Kind::Read, 0, 15);
+    machine.tell(Kind::Read, 2, 15);
+    assert_eq!(machine.engine.counters().references, 4);
+    assert_eq!(machine.engine.counters().foreign, 0);
+}
