@@ -484,13 +484,13 @@ fn postgresql_needs_its_indexes_before_its_tables() {
             });
         as_games(&stop);
         told.printed(&plain);
-        told.holds(1, "lru");
+        told.holds(1, "auto");
         // Tables leave first, on a busy machine all of them.
-        told.knows(0, "lru");
-        told.explains("data/global/1260", 1, "lru");
+        told.knows(0, "auto");
+        told.explains("data/global/1260", 1, "auto");
         let paths = fs::read_to_string(home.join("paths")).unwrap();
         let paths: Vec<&str> = paths.lines().collect();
-        told.explains(paths[0], 0, "lru");
-        told.explains(paths[1], 1, "lru");
+        told.explains(paths[0], 0, "auto");
+        told.explains(paths[1], 1, "auto");
     });
 }
