@@ -23,6 +23,9 @@
 //! All blocks of a read, up to the end of the file, are references when it begins. Each of its
 //! events takes the fresh blocks among them for misses.
 //!
+//! Of a batch that loses a race with reclaim, the kernel tells nothing: where memory is short, about
+//! one reference in a thousand is missing.
+//!
 //! U1  What is counted by owner, with `other_owners`, is what is counted by file, with
 //!     `other_files`.
 //! U2  At most [`Bounds`] of owners, files, threads and fresh blocks are remembered.
