@@ -2,8 +2,10 @@
 //! opened, no block read or dropped, no program moved.
 //!
 //! ```text
-//!   all threads but ours --tracepoints--> feed --> paths, processes --Event--> Usage --> Usages
+//!   all threads but ours --tracepoints--> feed --> paths, processes --Event--> Usage --> reports
 //! ```
+//!
+//! Why so: docs/decisions/0146-top-counts-events.md.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,8 +38,8 @@ const BUFFER_KB: u32 = 2048;
 const NAP: Duration = Duration::from_millis(4);
 /// Longest wait for an event.
 const WAIT: Duration = Duration::from_millis(50);
-/// Looking for files takes one part in `LOOKING_ONE_IN` of the time at most, `LOOKING_NS_MAX` at once:
-/// the buffers must not overflow meanwhile.
+/// Looking for files takes one part in `LOOKING_ONE_IN` of the time at most, and no more than
+/// `LOOKING_NS_MAX` at once: the buffers must not overflow meanwhile.
 const LOOKING_ONE_IN: u64 = 4;
 const LOOKING_NS_MAX: u64 = 400_000_000;
 
@@ -82,7 +84,7 @@ pub struct UsageReport {
     pub events: u64,
     /// See `events`.
     pub events_lost: u64,
-    /// Blocks whose first use may count as a hit, because there were too many to remember.
+    /// Fresh blocks that were forgotten: there were too many. Their first use counts as a hit.
     pub forgotten_blocks: u64,
     /// Reads of which references may be missing, because the end of the file is not known.
     pub endless_reads: u64,
@@ -119,7 +121,8 @@ impl UsageWatch {
     pub fn start() -> Result<UsageWatch, SteerError> {
         pid_namespace::need_initial()?;
         if !rustix::process::geteuid().is_root() {
-            let remedy = "the kernel tells of it through tracefs, which is root's: use sudo".to_owned();
+            let remedy =
+                "the kernel tells of it through tracefs, which is root's: run `sudo pantler top`".to_owned();
             return Err(KernelError::Missing { what: "the right to watch all programs", remedy }.into());
         }
         if let Err(error) = clean_leftovers() {
@@ -196,8 +199,7 @@ impl UsageWatch {
             counts,
         };
         let files = counted.files.into_iter().map(file).collect();
-        // What is mounted changes.
-        counting.paths.forget_mounts();
+        counting.paths.clear();
         counting.device = None;
         Ok(UsageReport {
             elapsed: Duration::from_nanos(until_ns.saturating_sub(before_ns)),

@@ -23,8 +23,8 @@
 //! All blocks of a read, up to the end of the file, are references when it begins. Each of its
 //! events takes the fresh blocks among them for misses.
 //!
-//! Of a batch that loses a race with reclaim, the kernel tells nothing: where memory is short, about
-//! one reference in a thousand is missing.
+//! The kernel tells nothing of a batch that loses a race with reclaim: about one reference in a
+//! thousand is missing where memory is short.
 //!
 //! U1  What is counted by owner, with `other_owners`, is what is counted by file, with
 //!     `other_files`.
@@ -119,8 +119,7 @@ pub struct Report {
     pub other_files: Counts,
     /// Fresh blocks that were forgotten: as many misses may count as hits.
     pub forgotten: u64,
-    /// Reads that reach beyond what is known of a file whose end could not be found: references may
-    /// be missing.
+    /// Reads beyond what is known of a file, and its end was not found: references may be missing.
     pub endless_reads: u64,
 }
 
@@ -242,7 +241,7 @@ impl Usage {
         (!file.has_end || grew) && !core::mem::replace(&mut file.is_asked, true)
     }
 
-    /// A file has so many blocks; `None` when that cannot be found.
+    /// A file has `end` blocks; `None` when that cannot be found.
     pub fn set_end(&mut self, file: FileKey, end: Option<u64>) {
         let number = self.number(file);
         let file = &mut self.files[number];
@@ -251,8 +250,7 @@ impl Usage {
         file.end = end.unwrap_or(file.end);
     }
 
-    /// Takes one event. What is done outside of all owners changes what is cached, and counts for
-    /// none.
+    /// Takes one event. Of events outside of all owners, blocks that leave are noted.
     pub fn event(&mut self, event: &Event) {
         let Event { kind, file, first, last, .. } = *event;
         let Origin::Run { thread, owner } = event.origin else {
@@ -286,13 +284,15 @@ impl Usage {
         }
     }
 
-    /// What was counted since the last report. Counting begins anew; what is cached stays known.
+    /// What was counted since the last report. Counting begins anew, and ends of files are asked
+    /// for again; what is cached stays known.
     pub fn report(&mut self) -> Report {
         let mut report = core::mem::take(&mut self.rest);
         report.forgotten = core::mem::take(&mut self.fresh.forgotten);
         report.owners = self.owners.drain().collect();
         for file in &mut self.files {
-            file.is_asked = false;
+            // It may be renamed, or cut.
+            (file.has_end, file.is_asked) = (false, false);
             let counts = core::mem::take(&mut file.counts);
             if counts != Counts::default() {
                 report.files.push((file.key, counts));

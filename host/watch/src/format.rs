@@ -138,8 +138,8 @@ impl Threads {
     }
 }
 
-/// What tells of pages that are written: where the tracepoint is below `events/`, since Linux 5.18
-/// and before.
+/// The tracepoint that tells of pages that are written, below `events/`: since Linux 5.18, and
+/// before.
 pub const WRITTEN: [&str; 2] = ["writeback/writeback_dirty_folio", "writeback/writeback_dirty_page"];
 
 /// The layout of what the kernel says of pages that are written.

@@ -16,7 +16,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 
 use crate::files::devices::Devices;
 
-/// Names that are remembered; with more of them all are looked for anew.
+/// Names that are remembered at once; of more files the number alone is shown.
 const NAMES_MAX: usize = 16_384;
 /// Descriptors of one thread that are looked at.
 const DESCRIPTORS_MAX: usize = 4096;
@@ -34,9 +34,9 @@ impl Paths {
         self.devices.mount_of(dev).is_some()
     }
 
-    /// Reads the list of mounts again when it is needed next.
-    pub(super) fn forget_mounts(&mut self) {
-        self.devices = Devices::default();
+    /// Forgets names and mounts: both change.
+    pub(super) fn clear(&mut self) {
+        *self = Paths::default();
     }
 
     /// The name that was found, if any.
@@ -50,10 +50,9 @@ impl Paths {
         let found = self.by_number(file);
         let found = found.or_else(|| self.by_descriptor(file, thread)).or_else(|| by_mapping(file, thread));
         let (name, size) = found?;
-        if self.names.len() >= NAMES_MAX {
-            self.names.clear();
+        if self.names.len() < NAMES_MAX {
+            self.names.insert(file, name);
         }
-        self.names.insert(file, name);
         Some(size.div_ceil(block_bytes()))
     }
 
@@ -101,7 +100,7 @@ fn by_mapping(file: FileKey, thread: u32) -> Option<(PathBuf, u64)> {
 /// The name of the file that a link of `/proc` leads to, and its size, if it is that file still.
 fn at_link(link: &str, file: FileKey) -> Option<(PathBuf, u64)> {
     let name = fs::read_link(link).ok()?;
-    // What is known is enough: a file system that another machine or process serves is not asked.
+    // The kernel tells what it knows: nothing that serves the file system is asked.
     let known = rustix::fs::statx(rustix::fs::CWD, link, AtFlags::STATX_DONT_SYNC, WANTED).ok()?;
     (known.stx_ino == file.ino).then_some((name, known.stx_size))
 }

@@ -70,8 +70,8 @@ impl Processes {
         }
     }
 
-    /// The name and control group of a process, as far as known. The name is that of now: a process
-    /// begins with the one of its parent.
+    /// The name and control group of a process, as far as known. The name is that of now: a
+    /// process begins with the one of its parent.
     pub(super) fn describe(&self, process: u32) -> (String, Option<String>) {
         let Seen { name, group } = self.seen.get(&process).cloned().unwrap_or_default();
         let now = command_of(process);
