@@ -40,6 +40,7 @@ mod steering;
 mod summary;
 #[cfg(feature = "network")]
 mod tier;
+mod top;
 mod trace;
 mod values;
 #[cfg(feature = "network")]
@@ -76,6 +77,7 @@ fn dispatch(command: Command) -> anyhow::Result<u8> {
         Command::Hint(hint) => hint::hint(&hint)?,
         Command::Prefetch(words) => prefetch::prefetch(&words)?,
         Command::Stat(stat) => stat::stat(&stat)?,
+        Command::Top(words) => top::top(&words)?,
         Command::Advise(words) => advise::advise(&words)?,
         Command::Explain(explain) => explain::explain(&explain)?,
         Command::Trace(words) => trace::trace(&words)?,
