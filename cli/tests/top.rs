@@ -20,8 +20,8 @@ fn pantler(words: &[&str]) -> Command {
     command
 }
 
-/// What it prints, less than a pipe holds, while this process reads a file of 8 pages, in memory and with a name that clears
-/// a terminal, again and again.
+/// What it prints, less than a pipe holds, while this process reads a file of 8 pages again and
+/// again. It is in memory, and its name clears a terminal.
 fn while_reading(words: &[&str]) -> (String, PathBuf) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = folder.path().join("clears\u{1b}[2J");

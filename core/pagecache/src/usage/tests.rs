@@ -1,3 +1,5 @@
+//! Counting against a twin, and what each kind of event means.
+
 use super::*;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
