@@ -32,6 +32,8 @@ pub enum Command {
     Prefetch(crate::prefetch::Prefetch),
     /// Show counters by owner, priority and file
     Stat(crate::stat::Stat),
+    #[cfg(feature = "top")]
+    Top(crate::top::Top),
     /// Tell what is cached of a file, for which owner, and why
     Explain(crate::explain::Explain),
     Advise(crate::advise::Advise),

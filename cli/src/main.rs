@@ -40,6 +40,8 @@ mod steering;
 mod summary;
 #[cfg(feature = "network")]
 mod tier;
+#[cfg(feature = "top")]
+mod top;
 mod trace;
 mod trials;
 mod values;
@@ -78,6 +80,8 @@ fn dispatch(command: Command) -> anyhow::Result<u8> {
         Command::Hint(hint) => hint::hint(&hint)?,
         Command::Prefetch(words) => prefetch::prefetch(&words)?,
         Command::Stat(stat) => stat::stat(&stat)?,
+        #[cfg(feature = "top")]
+        Command::Top(words) => top::top(&words)?,
         Command::Explain(explain) => explain::explain(&explain)?,
         Command::Trace(words) => trace::trace(&words)?,
         #[cfg(feature = "dust")]

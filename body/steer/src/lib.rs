@@ -15,6 +15,8 @@
 //! What it never does: decide what leaves, change a setting of the whole machine, or hold a program
 //! back.
 //!
+//! [`UsageWatch`] steers nothing: it counts what all programs make of the page cache.
+//!
 //! The crate's `README.md` has the threads, the locks, and what was measured on which kernel.
 
 mod body;
@@ -36,6 +38,7 @@ pub mod steering;
 pub mod takeover;
 mod thread;
 mod unsteered;
+pub mod usage;
 mod watch;
 
 pub use doctor::{Check, doctor};
@@ -44,6 +47,7 @@ pub use options::{HitWatch, SteerOptions};
 pub use pantler_pagecache::SteerCounters;
 pub use pantler_watch::{Kernel, Version, clean_leftovers};
 pub use steer::Steer;
+pub use usage::UsageWatch;
 
 /// The README's example, compiled.
 #[cfg(doctest)]

@@ -91,6 +91,8 @@ impl Steering {
                 self.last = self.last.filter(|(last, _)| last != thread);
                 self.owners.started(*by, *thread, *time_ns);
             }
+            // Not asked for.
+            pantler_watch::Told::Written { .. } => {}
             pantler_watch::Told::Ended { thread, .. } => {
                 self.hands.files.forget_thread(*thread);
                 self.last = self.last.filter(|(last, _)| last != thread);

@@ -28,7 +28,7 @@ use core::ops::Range;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-mod bits;
+pub(crate) mod bits;
 
 use bits::Bits;
 

@@ -60,6 +60,7 @@
 //! | `engine/ahead` | sequential streams: which files to find, what to read ahead |
 //! | `engine/foretold` | blocks that access lists name |
 //! | `engine/audit` | beliefs that no event corrects |
+//! | [`usage`] | no part of the engine: what each process and file makes of the page cache |
 //!
 //! Why the engine is pure: docs/decisions/0079-the-page-cache-engine-is-pure.md.
 
@@ -82,6 +83,7 @@ mod options;
 mod read_blocks;
 mod read_through;
 mod streams;
+pub mod usage;
 pub mod window;
 
 pub use allowance::Spare;

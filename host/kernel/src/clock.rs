@@ -6,6 +6,12 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// What this thread has used of a processor.
+pub fn thread_ns() -> u64 {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
+}
+
 /// Lets this thread's short sleeps be short: the default slack of 50 us is as long as the sleeps
 /// themselves.
 pub fn sharpen_timers() {

@@ -101,7 +101,19 @@ impl FileHandle {
     /// # Errors
     /// `ESTALE` when the file is gone.
     pub fn open(&self, mount: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-        let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOATIME;
+        self.open_with(mount, libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOATIME)
+    }
+
+    /// As [`open`](Self::open), by name only (`O_PATH`): nothing that watches the file is told.
+    ///
+    /// # Errors
+    /// `ESTALE` when the file is gone.
+    pub fn name(&self, mount: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+        self.open_with(mount, libc::O_PATH)
+    }
+
+    fn open_with(&self, mount: BorrowedFd<'_>, flags: libc::c_int) -> io::Result<OwnedFd> {
+        let flags = flags | libc::O_CLOEXEC;
         // SAFETY: the words are a `struct file_handle`, with as many bytes as it says; they are
         // only read.
         let result =

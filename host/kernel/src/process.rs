@@ -122,7 +122,7 @@ pub fn command_of(process: u32) -> String {
 }
 
 /// A name that a program chose, without control characters.
-fn shown(name: &str) -> String {
+pub fn shown(name: &str) -> String {
     name.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 

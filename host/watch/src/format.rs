@@ -138,11 +138,32 @@ impl Threads {
     }
 }
 
+/// The tracepoint that tells of pages that are written, below `events/`: since Linux 5.18, and
+/// before.
+pub const WRITTEN: [&str; 2] = ["writeback/writeback_dirty_folio", "writeback/writeback_dirty_page"];
+
+/// The layout of what the kernel says of pages that are written.
+#[derive(Debug, Clone, Copy)]
+struct Written {
+    id: u16,
+    tid: Field,
+    ino: Field,
+    page: Field,
+}
+
+impl Written {
+    fn decode(&self, time_ns: u64, record: &[u8]) -> Option<Told> {
+        let thread = u32::try_from(self.tid.read(record)?).ok()?;
+        Some(Told::Written { time_ns, thread, ino: self.ino.read(record)?, page: self.page.read(record)? })
+    }
+}
+
 /// The layouts of one instance, found by the number of the event.
 #[derive(Debug, Clone, Default)]
 pub struct Layouts {
     pages: Vec<Layout>,
     threads: Option<Threads>,
+    written: Option<Written>,
 }
 
 impl Layouts {
@@ -165,6 +186,18 @@ impl Layouts {
         Ok(())
     }
 
+    /// Adds the tracepoint of pages that are written, from its `format` file.
+    ///
+    /// # Errors
+    /// As [`Layout::parse`].
+    pub fn add_written(&mut self, format: &str) -> Result<(), WatchError> {
+        let field = |name| needed(WRITTEN[0], format, name);
+        let id = number_of(WRITTEN[0], format)?;
+        let (tid, ino, page) = (field("common_pid")?, field("ino")?, field("index")?);
+        self.written = Some(Written { id, tid, ino, page });
+        Ok(())
+    }
+
     /// From now on the last page of a read is the one before the page that the kernel writes down.
     /// The first kernels with this tracepoint did so, and some of them were corrected in a later
     /// release: only a try can tell.
@@ -181,7 +214,10 @@ impl Layouts {
         let id = u16::from_ne_bytes(array_at(record, 0)?);
         match self.pages.iter().find(|layout| layout.id == id) {
             Some(layout) => layout.decode(time_ns, source, record).map(Told::Pages),
-            None => self.threads?.decode(id, time_ns, record),
+            None => match self.written.filter(|written| written.id == id) {
+                Some(written) => written.decode(time_ns, record),
+                None => self.threads?.decode(id, time_ns, record),
+            },
         }
     }
 }
@@ -269,6 +305,25 @@ mod tests {
         assert_eq!((event.first, event.last, event.source), (8, 15, 1));
         record[36] = 255;
         assert!(layout.decode(0, 1, &record).is_some(), "an odd order is capped, not shifted out");
+    }
+
+    #[test]
+    fn a_write_is_decoded_among_others() {
+        let format = "ID: 9\n\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\
+                      \tfield:char name[32];\toffset:8;\tsize:32;\tsigned:0;\n\
+                      \tfield:ino_t ino;\toffset:40;\tsize:8;\tsigned:0;\n\
+                      \tfield:unsigned long index;\toffset:48;\tsize:8;\tsigned:0;\n";
+        let mut layouts = Layouts::default();
+        layouts.push(Layout::parse(Kind::Read, READ).expect("a known format"));
+        layouts.add_written(format).expect("a known format");
+        let mut record = vec![0u8; 56];
+        (record[0], record[4], record[40], record[48]) = (9, 77, 5, 3);
+        let written = Told::Written { time_ns: 5, thread: 77, ino: 5, page: 3 };
+        assert_eq!(layouts.decode(5, 0, &record), Some(written));
+        assert_eq!(layouts.decode(5, 0, &record[..55]), None, "too short");
+        record[0] = 8;
+        assert_eq!(layouts.decode(5, 0, &record), None, "no event of ours");
+        assert!(layouts.add_written(&format.replace("index", "other")).is_err());
     }
 
     #[test]

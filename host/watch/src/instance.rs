@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 use rustix::mount::{MountFlags, mount};
 
 use crate::error::WatchError;
-use crate::format::{Layouts, THREADS, page_bytes};
+use crate::format::{Layouts, THREADS, WRITTEN, page_bytes};
 use crate::{Kind, Source};
 
 /// Where the kernel documentation says tracefs belongs.
@@ -57,6 +57,8 @@ pub enum Follow {
     ListedAndThreads,
     /// Those of all others.
     Others,
+    /// The same, and which pages they write to, where the kernel tells.
+    OthersAndWrites,
 }
 
 /// A tracefs instance of our own; removed when dropped.
@@ -96,11 +98,21 @@ impl Instance {
             });
             layouts.add_threads([&started?, &ended?])?;
         }
+        let format = |event: &&str| fs::read_to_string(root.join("events").join(event).join("format"));
+        let is_wanted = follow == Follow::OthersAndWrites;
+        let written =
+            WRITTEN.iter().filter(|_| is_wanted).find_map(|event| Some((event, format(event).ok()?)));
+        if let Some((_, format)) = &written {
+            layouts.add_written(format)?;
+        }
         let header = root.join("events/header_page");
         let header = read_at_once(&header).map_err(|error| WatchError::file("read", header, error))?;
         let page_bytes = page_bytes(&header)?;
         fs::create_dir(&path).map_err(|error| WatchError::file("create", &path, error))?;
-        let list = if follow == Follow::Others { "set_event_notrace_pid" } else { "set_event_pid" };
+        let list = match follow {
+            Follow::Listed | Follow::ListedAndThreads => "set_event_pid",
+            Follow::Others | Follow::OthersAndWrites => "set_event_notrace_pid",
+        };
         let list = path.join(list);
         let list = fs::OpenOptions::new().write(true).open(&list).map_err(|error| {
             let _ = fs::remove_dir(&path);
@@ -118,6 +130,9 @@ impl Instance {
         // oldest and say so.
         instance.write("options/overwrite", "1")?;
         for event in THREADS.iter().filter(|_| follow == Follow::ListedAndThreads) {
+            instance.write(&format!("events/{event}/enable"), "1")?;
+        }
+        if let Some((event, _)) = written {
             instance.write(&format!("events/{event}/enable"), "1")?;
         }
         Ok(instance)

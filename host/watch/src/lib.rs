@@ -40,6 +40,17 @@ pub enum Told {
         /// The new thread.
         thread: u32,
     },
+    /// A thread wrote to a page that was clean.
+    Written {
+        /// When, as in an [`Event`].
+        time_ns: u64,
+        /// The thread.
+        thread: u32,
+        /// Inode number of the file; the device is not told.
+        ino: u64,
+        /// The first page of the folio.
+        page: u64,
+    },
     /// A thread ended.
     Ended {
         /// When, as in an [`Event`].
@@ -55,6 +66,7 @@ impl Told {
         match *self {
             Told::Pages(Event { time_ns, .. })
             | Told::Started { time_ns, .. }
+            | Told::Written { time_ns, .. }
             | Told::Ended { time_ns, .. } => time_ns,
         }
     }

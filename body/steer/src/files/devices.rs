@@ -54,7 +54,11 @@ impl Devices {
 
     /// The mount of a descriptor.
     pub fn mount_of_descriptor(&mut self, tid: u32, number: i32) -> Option<&MountedAt> {
-        let id = mount_of(tid, number)?;
+        self.mount(mount_of(tid, number)?)
+    }
+
+    /// The mount of this number.
+    pub fn mount(&mut self, id: u32) -> Option<&MountedAt> {
         if !self.mounts.iter().any(|mount| mount.id == id) {
             self.reload();
         }

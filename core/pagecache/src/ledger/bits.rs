@@ -10,7 +10,7 @@ const WORDS: usize = (CHUNK_BLOCKS / 64) as usize;
 /// A set of the blocks of one chunk. Most files are small, and there are sets for each: the first
 /// 64 blocks need no memory of their own.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Bits {
+pub(crate) struct Bits {
     first: u64,
     rest: Option<Box<[u64; WORDS - 1]>>,
 }
@@ -34,15 +34,15 @@ impl Bits {
         }
     }
 
-    pub(super) fn get(&self, at: u64) -> bool {
+    pub(crate) fn get(&self, at: u64) -> bool {
         self.word(at) >> (at % 64) & 1 == 1
     }
 
-    pub(super) fn set(&mut self, at: u64) {
+    pub(crate) fn set(&mut self, at: u64) {
         *self.word_mut(at) |= 1 << (at % 64);
     }
 
-    pub(super) fn clear(&mut self, at: u64) -> bool {
+    pub(crate) fn clear(&mut self, at: u64) -> bool {
         let was = self.get(at);
         if was {
             *self.word_mut(at) &= !(1 << (at % 64));
@@ -50,14 +50,14 @@ impl Bits {
         was
     }
 
-    pub(super) fn add(&mut self, other: &Bits) {
+    pub(crate) fn add(&mut self, other: &Bits) {
         for (at, more) in (0..).step_by(64).zip(other.words()).filter(|&(_, more)| more != 0) {
             *self.word_mut(at) |= more;
         }
     }
 
     /// Those that are in the other set as well.
-    pub(super) fn among(mut self, other: &Bits) -> Bits {
+    pub(crate) fn among(mut self, other: &Bits) -> Bits {
         self.first &= other.first;
         for (word, at) in self.rest.iter_mut().flat_map(|rest| rest.iter_mut()).zip((64..).step_by(64)) {
             *word &= other.word(at);
@@ -66,22 +66,22 @@ impl Bits {
     }
 
     /// Takes out those of another set.
-    pub(super) fn take_out(&mut self, other: &Bits) {
+    pub(crate) fn take_out(&mut self, other: &Bits) {
         for (at, less) in (0..).step_by(64).zip(other.words()).filter(|&(_, less)| less != 0) {
             *self.word_mut(at) &= !less;
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.words().all(|word| word == 0)
     }
 
-    pub(super) fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         self.words().map(u64::count_ones).sum()
     }
 
     /// The runs of set bits as `(first, length)`, from low to high.
-    pub(super) fn runs(self) -> impl Iterator<Item = (u64, u64)> {
+    pub(crate) fn runs(self) -> impl Iterator<Item = (u64, u64)> {
         let mut at = 0;
         core::iter::from_fn(move || {
             while at < CHUNK_BLOCKS && !self.get(at) {
