@@ -203,9 +203,12 @@ impl Files {
     }
 
     /// All may have been used in the same round: the one that is about to be used stays open.
-    fn close_oldest(&mut self, but: u32) {
-        let others =
-            self.slots.iter_mut().zip(0..).filter(|(file, slot)| file.descriptor.is_some() && *slot != but);
+    fn close_oldest(&mut self, except: u32) {
+        let others = self
+            .slots
+            .iter_mut()
+            .zip(0..)
+            .filter(|(file, slot)| file.descriptor.is_some() && *slot != except);
         if let Some((file, _)) = others.min_by_key(|(file, _)| file.used_ns) {
             file.descriptor = None;
             self.held -= 1;

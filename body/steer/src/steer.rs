@@ -324,7 +324,10 @@ impl Prepared {
         };
         let (run, others) = at_once(run, others)?;
         let instances: Vec<&Instance> = std::iter::once(&run).chain(&others).collect();
-        let steering = Steering::new(options, clock::monotonic_ns())?;
+        let mut steering = Steering::new(options, clock::monotonic_ns())?;
+        if matches!(*source, Source::Probes(_)) {
+            steering.engine.reads_come_first();
+        }
         let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
         let wake = rustix::event::eventfd(0, flags)
             .map_err(|error| SteerError::call("eventfd, to wake the reading thread", error))?;

@@ -96,7 +96,8 @@ pub(crate) fn run(shared: &Shared) {
 fn calm_down(shared: &Shared) {
     for kind in Kind::REFERENCES {
         let rests = shared.rests();
-        if *rests || !shared.steering().engine.is_calm() {
+        let ends = shared.stopping.load(Ordering::Acquire);
+        if *rests || ends || !shared.steering().engine.is_calm() {
             return;
         }
         if let Err(error) = shared.run.enable(kind, false) {

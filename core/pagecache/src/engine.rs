@@ -26,7 +26,6 @@ use crate::files::{File, Files};
 use crate::ledger::{Belief, Ledger, Span};
 use crate::options::{Options, asks_for_an_order};
 use crate::streams::Reader;
-use crate::window::BATCH;
 
 mod ahead;
 mod audit;
@@ -90,11 +89,14 @@ pub struct Engine {
     /// Places for blocks read ahead, and the most that were needed lately.
     waiting: u32,
     waiting_peak: u32,
+    /// Of these, those that the capacity has now because they were not needed.
+    waiting_lent: u32,
     ahead: Ahead,
     drops: Drops,
     foretold: Foretold,
     audit: Audit,
     hits: Hits,
+    reads_come_first: bool,
     step: Step,
     /// Decisions of this step that wait, the next one last.
     tasks: Vec<Decision>,
@@ -120,17 +122,24 @@ impl Engine {
             has_policy: asks_for_an_order(options.common_policy),
             waiting: options.waiting_blocks(),
             waiting_peak: 0,
+            waiting_lent: 0,
             ahead: Ahead::new(options),
             drops: Drops::default(),
             foretold: Foretold::default(),
             audit: Audit::default(),
             hits: if options.hits_are_watched { Hits::Watched } else { Hits::Unwatched },
+            reads_come_first: false,
             step: Step::Rest,
             tasks: Vec::new(),
             is_busy: false,
             has_new_files: false,
             referenced: 0..0,
         })
+    }
+
+    /// Events of reads come before those of what they bring in, as probes tell of them.
+    pub fn reads_come_first(&mut self) {
+        self.reads_come_first = true;
     }
 
     // Events.
@@ -192,16 +201,15 @@ impl Engine {
         let bounds = self.ahead.bounds();
         let stream = self.ahead.stream(actor);
         stream.will_copy(first, last, event.time_ns);
-        if stream.window.is_rest(first, last) {
-            let looked = stream.looked;
-            // Taken for another program's, they were missing, and have come since.
-            self.use_first(actor, first..looked);
+        if stream.window.takes_rest(first, last) {
             self.look(actor, first, last);
             return;
         }
+        let rest = stream.not_looked_at();
         let wanted = stream.window.read(first, last, bounds);
-        stream.begin_read(first, last);
         let (sequential, reader) = (stream.window.sequential(), stream.reader);
+        self.end_read(actor, rest);
+        self.ahead.stream(actor).begin_read(first, last);
         self.look(actor, first, last);
         match reader {
             Reader::Body => self.ahead.want_next(&self.beliefs, actor, wanted),
@@ -214,13 +222,15 @@ impl Engine {
     /// Since Linux 6.18 that is all of a large folio, and the kernel tells of a few pages of it. It
     /// tells of none of the others later, and of the earlier kernels' others right after.
     fn mapped(&mut self, actor: Actor, first: u64, last: u64) {
-        let stream = self.ahead.stream(actor);
-        if stream.folios.contains(&first) && stream.folios.contains(&last) {
+        let mapped = &self.ahead.stream(actor).mapped_whole;
+        let is_part = mapped.contains(&first) && mapped.contains(&last);
+        // It may have left since, and come back.
+        if is_part && self.beliefs.belief(actor.file, first) != Belief::Ahead {
             return;
         }
         let whole = self.beliefs.ledger().whole_folios(actor.file, first, last);
         let is_new = self.use_first(actor, whole.start..first) | self.use_first(actor, last + 1..whole.end);
-        self.ahead.stream(actor).folios = if is_new { whole.clone() } else { 0..0 };
+        self.ahead.stream(actor).mapped_whole = if is_new { whole.clone() } else { 0..0 };
         let foreign = self.beliefs.counters.foreign;
         self.referenced(actor, first, last);
         self.beliefs.counters.foreign_mapped += self.beliefs.counters.foreign - foreign;
@@ -233,33 +243,37 @@ impl Engine {
     }
 
     /// The kernel looked at blocks of a read from `first` on. It looks at a long read in batches,
-    /// and has brought in the first batch at least: what is missing behind that will be told of
-    /// again. Behind the end of the file there are no blocks, although reads are told of as long as
-    /// they were asked for.
+    /// and told of those before `first`. The block at `first` is in memory, brought in by another
+    /// program if it is not known here, unless reads come first. A batch ends before a block that is missing, and is told of
+    /// again there; if an unknown block is not missing but another program's, only the next event
+    /// tells that.
     fn look(&mut self, actor: Actor, first: u64, last: u64) {
         let file = actor.file;
         let size = self.beliefs.file(file).size_blocks;
-        let sure = (first + BATCH).min(if size == 0 { u64::MAX } else { size });
+        let end = if size == 0 { last + 1 } else { size.min(last + 1) };
         let from = self.ahead.stream(actor).looked;
-        let (mut looked, mut known) = (from, from);
-        while looked <= last {
-            let is_known = self.beliefs.belief(file, looked) != Belief::Unknown;
-            if !is_known && looked >= sure {
-                break;
-            }
+        let sure = if self.reads_come_first { first } else { first + 1 };
+        let mut looked = from;
+        while looked < end && (looked < sure || self.beliefs.belief(file, looked) != Belief::Unknown) {
             looked += 1;
-            known = if is_known { looked } else { known };
-        }
-        if size == 0 && (known > from || from > first) {
-            // The size of the file is not known: blocks behind ours are beyond its end, most
-            // likely.
-            looked = known;
         }
         if looked > from {
             self.referenced(actor, from, looked - 1);
         }
         let done = self.ahead.stream(actor).look_until(looked, first, last, size);
         self.mark_done_with(actor, done);
+    }
+
+    /// The thread reads something else: all that is left of its read was in memory, up to the end of
+    /// the file. Where that is not known, no block is looked for behind an unknown one.
+    fn end_read(&mut self, actor: Actor, rest: Range<u64>) {
+        let size = self.beliefs.file(actor.file).size_blocks;
+        let end = rest.end.min(size);
+        if rest.start < end {
+            self.referenced(actor, rest.start, end - 1);
+            let done = self.ahead.stream(actor).look_until(end, rest.start, rest.end - 1, size);
+            self.mark_done_with(actor, done);
+        }
     }
 
     /// Those of these blocks that the kernel has brought in, and that no thread used, are used now.
@@ -292,7 +306,8 @@ impl Engine {
             self.beliefs.referenced(actor.owner, actor.file, index);
         }
         self.beliefs.file_mut(actor.file).references += last - first + 1;
-        self.referenced = first..last + 1;
+        let goes_on = !self.referenced.is_empty() && self.referenced.end == first;
+        self.referenced = if goes_on { self.referenced.start..last + 1 } else { first..last + 1 };
     }
 
     /// The kernel brought a folio in, in a thread of the run.
@@ -308,7 +323,12 @@ impl Engine {
         self.beliefs.note_folio(actor.file, event.first, pages);
         self.ahead.brought(actor, event);
         if self.hits != Hits::Watched {
-            self.added_unwatched(actor, event);
+            return self.added_unwatched(actor, event);
+        }
+        // What it reads is used when it comes: the last batch of a read is told of before.
+        let rest = self.ahead.stream(actor).not_looked_at();
+        if rest.start == event.first && !rest.is_empty() {
+            self.look(actor, rest.start, rest.end - 1);
         }
     }
 
@@ -359,7 +379,9 @@ impl Engine {
         let taken = gone - core::mem::replace(&mut self.gone, gone);
         let allowed =
             if is_kernels { self.budget } else { self.allowance.look(now_ns, cached, taken, room.blocks) };
-        let capacity = (allowed + self.idle_waiting()).min(self.budget) - self.beliefs.lag();
+        let with_idle = (allowed + self.idle_waiting()).min(self.budget);
+        self.waiting_lent = with_idle.saturating_sub(allowed);
+        let capacity = with_idle - self.beliefs.lag();
         self.beliefs.set_capacity(capacity);
     }
 
@@ -387,7 +409,7 @@ impl Engine {
     pub fn begin_round(&mut self, now_ns: u64) {
         self.beliefs.begin_round(now_ns);
         self.audit.take_unreferenced(&mut self.beliefs, self.ahead.around_ns());
-        self.drops.make_room_for_the_unseen(&mut self.beliefs);
+        self.drops.make_room_for_the_unseen(&mut self.beliefs, self.waiting_lent);
         self.is_busy = false;
         self.step = Step::Find;
     }
@@ -416,7 +438,8 @@ impl Engine {
                 },
                 Step::Drop => {
                     let by_wish = self.has_wishes();
-                    let in_use = self.ahead.in_use(self.beliefs.now_ns());
+                    let leaves_any = self.beliefs.to_be_dropped() > 0;
+                    let in_use = if leaves_any { self.ahead.in_use(&self.beliefs) } else { Vec::new() };
                     self.is_busy |=
                         self.drops.drop_ripe(&mut self.beliefs, &mut self.tasks, &in_use, by_wish);
                     Step::Bursts

@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 
 use crate::ledger::Span;
 use crate::read_blocks::ReadBlocks;
-use crate::window::{BATCH, Window};
+use crate::window::Window;
 
 /// Streams remembered at once.
 pub const STREAMS_MAX: usize = 256;
@@ -42,8 +42,8 @@ pub struct Stream {
     pub reader: Reader,
     /// It used a mapping last, not a descriptor.
     pub is_mapped: bool,
-    /// Large folios that were mapped last, of which the kernel told in part.
-    pub folios: Range<u64>,
+    /// The blocks of large folios that were mapped last, of which the kernel told in part.
+    pub mapped_whole: Range<u64>,
     /// What the kernel brought in for it last, in one piece.
     burst: Range<u64>,
     /// The same when we last looked whether the kernel goes on.
@@ -52,10 +52,12 @@ pub struct Stream {
     pub attempts: u8,
     /// The block after those of its last read that the kernel has looked at.
     pub looked: u64,
+    /// The block after its last read, as long as it was asked for.
+    read_end: u64,
     /// Whether that read has only begun.
     is_new_read: bool,
     /// What the last event of a read named: blocks that are about to be copied.
-    reading: Range<u64>,
+    to_copy: Range<u64>,
     /// When that event came.
     read_ns: u64,
     /// What it has read to the end.
@@ -71,9 +73,9 @@ impl Stream {
             self.burst_seen = burst_end;
             self.reader = Reader::Kernel;
         }
-        self.looked = first;
+        (self.looked, self.read_end) = (first, last + 1);
         self.is_mapped = false;
-        self.folios = 0..0;
+        self.mapped_whole = 0..0;
         self.is_new_read = true;
     }
 
@@ -93,9 +95,14 @@ impl Stream {
         self.blocks.so_far(size)
     }
 
+    /// What no event has told of yet of its last read.
+    pub fn not_looked_at(&self) -> Range<u64> {
+        self.looked..self.read_end
+    }
+
     /// An event of a read came: it has still to copy these blocks.
     pub fn will_copy(&mut self, first: u64, last: u64, time_ns: u64) {
-        (self.reading, self.read_ns) = (first..last + 1, time_ns);
+        (self.to_copy, self.read_ns) = (first..last + 1, time_ns);
     }
 
     /// Takes note of a folio that the kernel brought in.
@@ -133,12 +140,12 @@ impl Streams {
         &mut self.table[self.last]
     }
 
-    /// Blocks that long reads were about to copy when their last event came, after `since_ns`.
+    /// Blocks that reads were about to copy when their last event came, after `since_ns`, as far as
+    /// they were asked for.
     pub fn in_use(&self, since_ns: u64) -> impl Iterator<Item = Span> {
-        self.table.iter().filter(move |stream| stream.read_ns > since_ns).filter_map(|stream| {
-            let Range { start: first, end } = stream.reading;
-            let blocks = end - first;
-            (blocks > BATCH + 1).then_some(Span { file: stream.file, first, blocks })
+        self.table.iter().filter(move |stream| stream.read_ns > since_ns).map(|stream| {
+            let Range { start: first, end } = stream.to_copy;
+            Span { file: stream.file, first, blocks: end - first }
         })
     }
 

@@ -289,6 +289,8 @@ impl Usage {
     pub fn report(&mut self) -> Report {
         let mut report = core::mem::take(&mut self.rest);
         report.forgotten = core::mem::take(&mut self.fresh.forgotten);
+        // What is written to it later is no part of what is reported now.
+        self.threads.values_mut().for_each(|thread| thread.added = None);
         report.owners = self.owners.drain().collect();
         for file in &mut self.files {
             // It may be renamed, or cut.

@@ -48,6 +48,8 @@ pub struct Window {
     sequential: u64,
     size: u64,
     last_read: (u64, u64),
+    /// The first block of what was reported last.
+    at: u64,
 }
 
 /// How many folios a single look at the page cache covers at least: a longer read is reported again
@@ -58,11 +60,15 @@ impl Window {
     /// Whether this report is the rest of the read reported before: the kernel looks at a long read
     /// in batches and reports all that is left each time. A batch ends before a block that is
     /// missing or on its way, so any of them may be short. The last block alone may be the next of
-    /// many small reads.
-    pub fn is_rest(&self, first: u64, last: u64) -> bool {
+    /// many small reads. The same blocks again are another read.
+    pub fn takes_rest(&mut self, first: u64, last: u64) -> bool {
         let (begun, end) = self.last_read;
-        let is_part = begun < first && last == end && self.sequential > 0;
-        is_part && (first < last || end - begun >= BATCH)
+        let is_part = self.at < first && last == end && self.sequential > 0;
+        let is_rest = is_part && (first < last || end - begun >= BATCH);
+        if is_rest {
+            self.at = first;
+        }
+        is_rest
     }
 
     /// Whether these blocks are among those of the read that was taken last.
@@ -75,7 +81,7 @@ impl Window {
         let blocks = last - first + 1;
         // A read may begin in the block where the one before ended, or skip a block at most.
         let follows = first + 1 >= self.next && first <= self.next + 1 && self.sequential > 0;
-        self.last_read = (first, last);
+        (self.last_read, self.at) = ((first, last), first);
         if follows || first == 0 && self.sequential == 0 {
             self.sequential = self.sequential.saturating_add(blocks);
         } else {
@@ -177,10 +183,12 @@ mod tests {
     fn the_rest_of_a_long_read_is_not_a_read() {
         let mut window = Window::default();
         window.read(0, 255, BOUNDS);
-        assert!(window.is_rest(31, 255) && window.is_rest(248, 255) && window.is_rest(4, 255));
-        assert!(!window.is_rest(256, 300) && !window.is_rest(0, 255));
+        assert!(window.takes_rest(4, 255) && window.takes_rest(31, 255) && window.takes_rest(248, 255));
+        assert!(!window.takes_rest(248, 255), "the same again");
+        assert!(!window.takes_rest(256, 300) && !window.takes_rest(0, 255));
         window.read(256, 263, BOUNDS);
-        assert!(window.is_rest(258, 263) && !window.is_rest(263, 263));
+        assert!(window.takes_rest(258, 263) && !window.takes_rest(263, 263));
+        assert!(!window.takes_rest(258, 263));
     }
 
     #[test]

@@ -42,6 +42,18 @@ fn a_large_folio_is_mapped_once() {
     }
 }
 
+/// The same thread maps it again after it left: that is a first use again.
+#[test]
+fn a_large_folio_that_came_back_is_used_anew() {
+    let mut engine = engine();
+    for pass in 1..=3 {
+        tell(&mut engine, Kind::Added, 0, 63);
+        tell(&mut engine, Kind::Mapped, 0, 15);
+        assert_eq!((engine.counters().references, engine.ledger().ahead_blocks()), (64 * pass, 0));
+        tell(&mut engine, Kind::Gone, 0, 63);
+    }
+}
+
 #[test]
 fn pages_of_their_own_count_each_time() {
     let mut engine = engine();

@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::ledger::{Belief, Span};
 use crate::options::Options;
 use crate::streams::{Reader, Stream, Streams};
-use crate::window::Bounds;
+use crate::window::{BATCH, Bounds};
 
 /// Bytes in a row after which the descriptor of a new file is looked for.
 const FIND_BYTES: u32 = 32 << 10;
@@ -110,9 +110,19 @@ impl Ahead {
         self.streams.of(actor.thread, actor.file)
     }
 
-    /// Blocks that reads are about to copy.
-    pub(super) fn in_use(&self, now_ns: u64) -> Vec<Span> {
-        self.streams.in_use(now_ns.saturating_sub(IN_USE_NS)).collect()
+    /// Blocks that long reads are about to copy.
+    pub(super) fn in_use(&self, beliefs: &Beliefs) -> Vec<Span> {
+        let asked = self.streams.in_use(beliefs.now_ns().saturating_sub(IN_USE_NS));
+        let there = asked.filter_map(|Span { file, first, blocks }| {
+            let (size, end) = (beliefs.file(file).size_blocks, first + blocks);
+            let end = match size {
+                0 => beliefs.ledger().first_unknown(file, first, end).unwrap_or(end),
+                size => end.min(size),
+            };
+            let blocks = end.saturating_sub(first);
+            (blocks > BATCH + 1).then_some(Span { file, first, blocks })
+        });
+        there.collect()
     }
 
     /// The kernel brought a folio in for a stream.

@@ -30,11 +30,11 @@ pub(super) struct Drops {
 
 impl Drops {
     /// What the kernel read ahead, and what large folios hold back, takes memory as well: first the
-    /// frames of the waiting room in which no block waits. Of others the steward gets by with less
-    /// as long as that is there.
-    pub(super) fn make_room_for_the_unseen(&self, beliefs: &mut Beliefs) {
+    /// frames of the waiting room in which no block waits, but for those that were `lent` to the
+    /// capacity. Of others the steward gets by with less as long as that is there.
+    pub(super) fn make_room_for_the_unseen(&self, beliefs: &mut Beliefs, lent: u32) {
         let steward = beliefs.steward();
-        let free = steward.waiting_max().saturating_sub(steward.waiting());
+        let free = steward.waiting_max().saturating_sub(steward.waiting() + lent);
         // What the step leaves out is within the reserve for lagging drops.
         let step = beliefs.lag().clamp(1, AHEAD_STEP);
         let unseen = beliefs.ledger().ahead_blocks() + self.held_back;

@@ -1,4 +1,4 @@
-//! How owners begin, control their blocks, lose control, and end (rules C1 to C3, C6, C8, L7).
+//! How owners begin, control their blocks, lose control, and end (rules C1 to C3, C6, C8, C9, L7).
 //!
 //! A call affects the caller's blocks only, and either happens as a whole or changes nothing.
 
