@@ -1,7 +1,12 @@
 //! Block devices, and those that they stand on: what a loop device, a volume or a RAID reads, the
 //! device below reads as well.
+//!
+//! Of an image on an overlay or btrfs, which have no device number of a disk, the device below is
+//! not found: what is read of it counts twice.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -49,21 +54,27 @@ fn read(folder: &Path) -> Option<Device> {
 
 /// The device of the file that a loop device shows. A file that was removed is not found.
 fn backing(folder: &Path) -> Option<Device> {
-    let path = fs::read_to_string(folder.join("loop/backing_file")).ok()?;
-    let device = fs::metadata(path.strip_suffix('\n').unwrap_or(&path)).ok()?.dev();
+    let mut path = fs::read(folder.join("loop/backing_file")).ok()?;
+    path.pop_if(|last| *last == b'\n');
+    let device = fs::metadata(OsStr::from_bytes(&path)).ok()?.dev();
     Some(Device { major: rustix::fs::major(device), minor: rustix::fs::minor(device) })
 }
 
-/// The sum of what devices read, each byte once: a device that stands on another of them is left
-/// out.
+/// The sum of what devices read, each byte once: what a device read through others of them is taken
+/// off, as far as those read as much.
 pub fn read_once(reads: &[(Device, u64)]) -> u64 {
     sum(reads, Device::below)
 }
 
 fn sum(reads: &[(Device, u64)], below: impl Fn(Device) -> Vec<Device>) -> u64 {
-    let is_counted = |device: &Device| reads.iter().any(|(counted, _)| counted == device);
-    let lowest = reads.iter().filter(|(device, _)| !below(*device).iter().any(is_counted));
-    lowest.map(|(_, bytes)| bytes).sum()
+    let read_by =
+        |device: Device| reads.iter().find(|(counted, _)| *counted == device).map(|&(_, read)| read);
+    let twice = |&(device, read): &(Device, u64)| {
+        let below: u64 = below(device).into_iter().filter_map(read_by).sum();
+        read.min(below)
+    };
+    let all: u64 = reads.iter().map(|&(_, read)| read).sum();
+    all.saturating_sub(reads.iter().map(twice).sum())
 }
 
 #[cfg(test)]
@@ -82,6 +93,7 @@ mod tests {
         };
         assert_eq!(sum(&[(disk, 100), (other, 5), (volume, 60), (image, 40)], below), 105);
         assert_eq!(sum(&[(image, 40)], below), 40, "what is below is not counted here");
+        assert_eq!(sum(&[(disk, 5), (volume, 60)], below), 60, "what is below counts elsewhere");
         assert_eq!(sum(&[], below), 0);
     }
 

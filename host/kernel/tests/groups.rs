@@ -129,7 +129,7 @@ fn v2_counts_and_bounds() {
     put(
         root,
         &format!("{top}/io.stat"),
-        "254:0 rbytes=1000 wbytes=7 rios=3 wios=1 dbytes=0 dios=0\n4095:1 rbytes=24 wbytes=0 rios=1 wios=0 dbytes=0 dios=0\n",
+        "254:0 rbytes=1000 wbytes=7 rios=3 wios=1 dbytes=0 dios=0\n4095:2 4095:1 rbytes=24 wbytes=0 rios=1 wios=0 dbytes=0 dios=0\n",
     );
     assert_eq!(
         group.usage().expect("usage"),

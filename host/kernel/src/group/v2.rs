@@ -190,10 +190,11 @@ impl RunGroup for V2 {
 
     fn device_read_bytes(&self) -> Option<u64> {
         let text = read(&self.top.join("io.stat")).ok()?;
+        // Some kernels put the names of devices without counts before that of a device with them.
         let read = |line: &str| {
-            let (device, counts) = line.split_once(' ')?;
+            let (devices, counts) = line.split_at(line.find(" rbytes=")?);
             let bytes = counts.split_whitespace().find_map(|count| count.strip_prefix("rbytes="))?;
-            Some((Device::parse(device)?, bytes.parse().ok()?))
+            Some((Device::parse(devices.split_whitespace().last()?)?, bytes.parse().ok()?))
         };
         Some(devices::read_once(&text.lines().filter_map(read).collect::<Vec<_>>()))
     }
