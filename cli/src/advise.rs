@@ -61,7 +61,7 @@ pub struct Advise {
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
     /// Run PROGRAM once more by the advice, compare what it reads with what was promised, and end
-    /// with status 4 if that is more than 5 % (and 256 KiB) beside it
+    /// with status 4 if that is more or less by over 5 % and 256 KiB
     #[arg(long)]
     verify: bool,
     /// Run PROGRAM once more by the advice, and end with its status; the advice goes to standard
@@ -290,7 +290,7 @@ impl Advice {
             (None, _) if self.finds_enough() => {
                 format!("nothing need be said; take: pantler run --memory {memory}{unhinted} -- PROGRAM\n")
             }
-            (None, _) => "no policy is worth 2 % of the reads: leave it to the kernel\n".to_owned(),
+            (None, _) => "no policy is worth 2 % of the reads: leave it to the kernel (--apply and --verify run it without a hint)\n".to_owned(),
             (Some(policy), None) => {
                 format!("take: pantler run --memory {memory}{unhinted} --policy {policy} -- PROGRAM\n")
             }

@@ -36,6 +36,7 @@ pub enum Command {
     Top(crate::top::Top),
     /// Tell what is cached of a file, for which owner, and why
     Explain(crate::explain::Explain),
+    Files(crate::files::Files),
     Advise(crate::advise::Advise),
     /// Simulate policies over traces
     Sim(Box<crate::sim::Sim>),
@@ -45,6 +46,8 @@ pub enum Command {
     #[cfg(feature = "dust")]
     Dust(crate::dust::Dust),
     /// Serve static files, what is cached first
+    #[cfg(feature = "network")]
+    Metrics(crate::metrics::Metrics),
     #[cfg(feature = "network")]
     Web(Box<crate::web::Web>),
     /// Keep blocks for several mounts

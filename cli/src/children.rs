@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Becomes true once this process is told to end.
 pub fn told_to_end() -> Result<Arc<AtomicBool>> {
     let told = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in PASSED {
         signal_hook::flag::register(signal, told.clone()).context("cannot catch signals")?;
     }
     Ok(told)

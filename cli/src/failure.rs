@@ -10,6 +10,8 @@ use std::process::ExitCode;
 pub const FAILED: u8 = 1;
 /// The words make no sense.
 pub const USAGE: u8 = 2;
+/// A privilege or a kernel feature is missing.
+const MISSING: u8 = 3;
 /// A promise was not kept.
 const BROKEN: u8 = 4;
 
@@ -30,6 +32,16 @@ impl Usage {
 #[error("the promise does not hold: {0}")]
 pub struct Broken(pub String);
 
+/// A run did not begin, and said why.
+#[derive(Debug, thiserror::Error)]
+#[error("{name} was not steered: its run ended with status {status}")]
+pub struct NotSteered {
+    /// The program.
+    pub name: String,
+    /// That of the run.
+    pub status: u8,
+}
+
 /// The end came by a signal of this number.
 #[derive(Debug, thiserror::Error)]
 #[error("stopped by signal {0}")]
@@ -45,7 +57,9 @@ pub fn exit_status(error: &anyhow::Error) -> u8 {
             // As shells say it.
             let stopped = cause.downcast_ref::<Stopped>().map(|stopped| 128 + stopped.0 as u8);
             let broken = cause.is::<Broken>().then_some(BROKEN);
-            control.or(usage.then_some(USAGE)).or(stopped).or(broken)
+            let refused = cause.downcast_ref::<NotSteered>().map(|refused| refused.status);
+            let refused = refused.filter(|status| [USAGE, MISSING].contains(status));
+            control.or(usage.then_some(USAGE)).or(stopped).or(broken).or(refused)
         })
         .unwrap_or(FAILED)
 }
@@ -87,7 +101,10 @@ pub fn report_parse(error: &clap::Error) -> ExitCode {
     let typed = error.get(ContextKind::InvalidSubcommand).map(ToString::to_string).unwrap_or_default();
     match typed.as_str() {
         "dust" if !cfg!(feature = "dust") => return report(&absent(typed, "dust").into()),
-        "tier" | "web" if !cfg!(feature = "network") => return report(&absent(typed, "network").into()),
+        "top" if !cfg!(feature = "top") => return report(&absent(typed, "top").into()),
+        "tier" | "web" | "metrics" if !cfg!(feature = "network") => {
+            return report(&absent(typed, "network").into());
+        }
         _ => {}
     }
     // The message ends where usage and tips begin.

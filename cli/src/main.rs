@@ -21,9 +21,12 @@ mod doctor;
 mod dust;
 mod explain;
 mod failure;
+mod files;
 mod hint;
 mod identity;
 mod log;
+#[cfg(feature = "network")]
+mod metrics;
 mod mount;
 mod mounting;
 mod named;
@@ -83,9 +86,12 @@ fn dispatch(command: Command) -> anyhow::Result<u8> {
         #[cfg(feature = "top")]
         Command::Top(words) => top::top(&words)?,
         Command::Explain(explain) => explain::explain(&explain)?,
+        Command::Files(words) => files::files(&words)?,
         Command::Trace(words) => trace::trace(&words)?,
         #[cfg(feature = "dust")]
         Command::Dust(words) => dust::dust(&words)?,
+        #[cfg(feature = "network")]
+        Command::Metrics(words) => metrics::metrics(&words)?,
         #[cfg(feature = "network")]
         Command::Web(words) => web::web(&words)?,
         #[cfg(feature = "network")]

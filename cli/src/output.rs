@@ -30,6 +30,21 @@ struct Record<'a, T: Serialize> {
     content: &'a T,
 }
 
+/// Text of others for a terminal: control characters, and those that turn the direction of writing,
+/// are shown as `\u{1b}`.
+pub fn plain(text: &str) -> String {
+    let turns = |letter| matches!(letter, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let mut plain = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_control() || turns(letter) {
+            plain.extend(letter.escape_unicode());
+        } else {
+            plain.push(letter);
+        }
+    }
+    plain
+}
+
 pub fn to_json<T: Serialize>(kind: &str, content: &T) -> Result<String> {
     let mut line = serde_json::to_string(&Record { version: version(kind), kind, content })?;
     line.push('\n');

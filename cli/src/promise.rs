@@ -84,7 +84,7 @@ impl Verified {
         }
         if self.written_bytes as f64 >= self.promised_read_bytes as f64 * NOTABLE {
             text += &format!(
-                "not only reads: {} came into memory as the program wrote them, and the promise takes what it reads of them for reads from disk\n",
+                "not only reads: {} came into memory as the program wrote them, and the promise counts later reads of them as reads from disk\n",
                 Size::new(self.written_bytes).rounded()
             );
         }

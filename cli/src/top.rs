@@ -50,7 +50,7 @@ pub struct Top {
     /// This many tables as text, or JSON objects, then end
     #[arg(long, value_name = "N", value_parser = values::count)]
     count: Option<NonZeroUsize>,
-    /// Rows of a table or JSON object; what more do is summed up. Without it 20 as text, all as
+    /// Rows of a table or JSON object; other rows are summed up. Without it 20 as text, all as
     /// JSON, and what fits on a screen
     #[arg(long, value_name = "N", value_parser = values::count)]
     rows: Option<NonZeroUsize>,

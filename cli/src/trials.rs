@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use pantler_control::Size;
 use pantler_sim::Watch;
 use rustix::fs::{FileType, SeekFrom, fstat, seek, tell};
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,15 +19,15 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 use crate::children::{self, Relay};
-use crate::failure::Stopped;
+use crate::failure::{NotSteered, Stopped};
 use crate::identity::Identity;
 use crate::program;
 
 /// The longest report that is read: it lists files.
 const REPORT_BYTES_MAX: u64 = 64 << 20;
 
-/// Runs of one program with one budget, each as `pantler run` makes it. The last but one and those
-/// before leave nothing in the page cache.
+/// Runs of one program with one budget, each as `pantler run` makes it. Those that are measured leave
+/// nothing in the page cache.
 pub struct Trials<'a> {
     program: &'a [OsString],
     memory: Size,
@@ -81,8 +81,10 @@ impl<'a> Trials<'a> {
     /// There is no such program.
     pub fn of(program: &'a [OsString], memory: Size, identity: &'a Identity) -> Result<Trials<'a>> {
         program::find(&program[0], identity.variable("PATH"))?;
-        let folder =
-            tempfile::Builder::new().prefix("pantler-").tempdir().context("no folder for a record")?;
+        // Where another user could replace it by name, as in a folder of TMPDIR, it is not made.
+        let place = identity.credentials.as_ref().map_or_else(std::env::temp_dir, |_| "/var/tmp".into());
+        let folder = tempfile::Builder::new().prefix("pantler-").tempdir_in(place);
+        let folder = folder.context("no folder for a record")?;
         // The user that the program runs as finds its files by name, and puts no others there.
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o711))
             .context("no folder for a record")?;
@@ -153,9 +155,8 @@ impl<'a> Trials<'a> {
         let words = [&["--quiet", "--leave-nothing", "--report", path], words].concat();
         let (status, signal) = self.run(&words, io::stderr().as_fd().try_clone_to_owned()?.into())?;
         let text = self.identity.read_file(&report, REPORT_BYTES_MAX).context("no report of a run")?;
-        let report: Report = serde_json::from_str(&text).with_context(|| {
-            format!("{} was not steered: its run ended with status {status}", self.name())
-        })?;
+        let report: Report =
+            serde_json::from_str(&text).map_err(|_| NotSteered { name: self.name(), status })?;
         let count = |name: &str| report.body_counters.get(name).copied().unwrap_or(0);
         let (read_bytes, block_bytes) = (report.totals.read_bytes, report.body.block_bytes);
         Ok(Outcome {
@@ -182,6 +183,10 @@ impl<'a> Trials<'a> {
             .context("cannot start a run")?;
         let run = Pid::from_child(&run);
         self.relay.pass_to(run);
+        // One that came before was passed to nothing.
+        if let Some(signal) = self.relay.told().and_then(Signal::from_named_raw) {
+            let _ = kill_process(run, signal);
+        }
         let status = children::wait_for(run);
         let signal = self.relay.end();
         Ok((status?, signal))
@@ -190,7 +195,8 @@ impl<'a> Trials<'a> {
     /// An empty file that the user of the program may write, new for each run.
     fn file(&self, name: &str) -> Result<PathBuf> {
         let path = self.folder.path().join(name);
-        let file = File::create(&path).context("no file for a record")?;
+        let _ = std::fs::remove_file(&path);
+        let file = File::create_new(&path).context("no file for a record")?;
         if let Some(user) = &self.identity.credentials {
             fchown(&file, Some(user.uid), Some(user.gid)).context("no file for a record")?;
         }

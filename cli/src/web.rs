@@ -129,7 +129,7 @@ fn options(words: &Web) -> Options {
 }
 
 /// What this machine refuses is failure.
-fn refused(error: WebError) -> anyhow::Error {
+pub fn refused(error: WebError) -> anyhow::Error {
     match &error {
         WebError::Listen { error: inner, .. } if inner.kind() == std::io::ErrorKind::PermissionDenied => {
             let what = "the right to listen there".to_owned();

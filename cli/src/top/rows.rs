@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::By;
+use crate::output;
 
 /// A column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -119,26 +120,12 @@ impl Row {
     pub fn name(&self) -> String {
         match &self.subject {
             Subject::Process { pid, name, .. } if name.is_empty() => format!("{pid} (ended)"),
-            Subject::Process { pid, name, .. } => format!("{pid} {}", plain(name)),
-            Subject::Group { group } => group.as_deref().map_or("(ended)".to_owned(), plain),
-            Subject::File { path: Some(path), .. } => plain(path),
+            Subject::Process { pid, name, .. } => format!("{pid} {}", output::plain(name)),
+            Subject::Group { group } => group.as_deref().map_or("(ended)".to_owned(), output::plain),
+            Subject::File { path: Some(path), .. } => output::plain(path),
             Subject::File { device, inode, .. } => format!("device {device}, inode {inode}"),
         }
     }
-}
-
-/// Control characters, and those that turn the direction of writing, as `\u{1b}`.
-fn plain(text: &str) -> String {
-    let turns = |letter| matches!(letter, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let mut plain = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if letter.is_control() || turns(letter) {
-            plain.extend(letter.escape_unicode());
-        } else {
-            plain.push(letter);
-        }
-    }
-    plain
 }
 
 /// The rows of one table.

@@ -3,12 +3,13 @@
 use anyhow::{Context, Result};
 use pantler_steer::UsageWatch;
 use pantler_steer::usage::UsageReport;
+use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Alignment, Constraint, Layout};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Cell, Paragraph, Row as Cells, Table};
-use ratatui::{DefaultTerminal, Frame};
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -18,9 +19,9 @@ use super::{By, Top, refused};
 
 const KEYS: &str = "q quit  p processes  g groups  f files  s sort  space hold";
 
-/// A terminal that is given back as it was, at every end but SIGKILL: ratatui does it when
+/// The terminal is given back as it was, at every end but SIGKILL and SIGTSTP: ratatui does it when
 /// something panics.
-struct Restored(DefaultTerminal);
+struct Restored;
 
 impl Drop for Restored {
     fn drop(&mut self) {
@@ -32,16 +33,19 @@ impl Drop for Restored {
 struct Picture {
     by: By,
     sort: Sort,
+    /// Rows, beside those that do not fit.
+    most: Option<usize>,
     is_held: bool,
     report: UsageReport,
 }
 
 /// Shows tables until q, or a signal.
 pub fn show(watch: &mut UsageWatch, arguments: &Top, stopped: &AtomicBool) -> Result<()> {
-    let terminal = ratatui::try_init().context("cannot use this terminal: --once needs none")?;
-    let mut terminal = Restored(terminal);
+    let _restored = Restored;
+    let mut terminal = ratatui::try_init().context("cannot use this terminal: --once needs none")?;
     let report = UsageReport::default();
-    let mut picture = Picture { by: arguments.by, sort: arguments.sort, is_held: false, report };
+    let (by, sort, most) = (arguments.by, arguments.sort, arguments.rows.map(NonZeroUsize::get));
+    let mut picture = Picture { by, sort, most, is_held: false, report };
     let mut drawn = Instant::now();
     let mut is_old = true;
     while !stopped.load(Ordering::Relaxed) {
@@ -61,7 +65,7 @@ pub fn show(watch: &mut UsageWatch, arguments: &Top, stopped: &AtomicBool) -> Re
             }
         }
         if std::mem::take(&mut is_old) {
-            terminal.0.draw(|frame| picture.draw(frame)).context("cannot draw")?;
+            terminal.draw(|frame| picture.draw(frame)).context("cannot draw")?;
         }
     }
     Ok(())
@@ -84,7 +88,7 @@ impl Picture {
     }
 
     fn draw(&self, frame: &mut Frame<'_>) {
-        let rows = Rows::of(&self.report, self.by, self.sort);
+        let mut rows = Rows::of(&self.report, self.by, self.sort);
         let mut head = headline(&rows, &self.report);
         head.push_str(if self.is_held { ", held" } else { "" });
         let mut lines = vec![Line::from(head)];
@@ -95,12 +99,15 @@ impl Picture {
         let heights = [Constraint::Length(lines.len() as u16), Constraint::Min(0), Constraint::Length(1)];
         let [above, middle, below] = Layout::vertical(heights).areas(frame.area());
         frame.render_widget(Paragraph::new(lines), above);
-        frame.render_widget(table(&rows, middle.height.into(), middle.width.into()), middle);
+        // The head, the total and the others have lines of their own.
+        let fitting = usize::from(middle.height).saturating_sub(3);
+        rows.keep(self.most.unwrap_or(fitting).min(fitting));
+        frame.render_widget(table(&rows, middle.width.into()), middle);
         frame.render_widget(Paragraph::new(KEYS).style(Modifier::REVERSED), below);
     }
 }
 
-fn table(rows: &Rows, height: usize, width: usize) -> Table<'static> {
+fn table(rows: &Rows, width: usize) -> Table<'static> {
     let figure_columns: usize = Sort::ALL.map(Sort::columns).iter().sum();
     let name_columns = width.saturating_sub(figure_columns + 1);
     let line = |counts, name: &str| {
@@ -108,7 +115,7 @@ fn table(rows: &Rows, height: usize, width: usize) -> Table<'static> {
         Cells::new(figures.into_iter().chain([Cell::from(format!(" {}", end_of(name, name_columns)))]))
     };
     let mut lines = vec![line(&rows.total, "total")];
-    lines.extend(rows.rows.iter().take(height).map(|row| line(&row.counts, &row.name())));
+    lines.extend(rows.rows.iter().map(|row| line(&row.counts, &row.name())));
     if rows.other != Default::default() {
         lines.push(line(&rows.other, "(others)"));
     }
@@ -157,7 +164,7 @@ mod tests {
     #[test]
     fn keys_choose_what_fits_on_80_columns_and_24_lines() {
         let mut picture =
-            Picture { by: By::Process, sort: Sort::References, is_held: false, report: report() };
+            Picture { by: By::Process, sort: Sort::References, most: None, is_held: false, report: report() };
         let lines = drawn(&picture);
         assert_eq!(lines[0], "page cache by process, 2.0 s, 900 events");
         assert_eq!(lines[2], "references     hits  misses   hit % read MB  faults process");
@@ -170,6 +177,10 @@ mod tests {
         let lines = drawn(&picture);
         assert_eq!((lines[0].ends_with("held"), picture.sort), (true, Sort::Hits));
         assert!(lines[5].ends_with("12 device 254:3, inode 6"), "{lines:?}");
+        picture.most = Some(1);
+        let lines = drawn(&picture);
+        let others = lines.iter().filter(|line| line.ends_with("(others)"));
+        assert_eq!(others.count(), 1, "{lines:?}");
         assert!(!picture.obey(KeyCode::Char('q').into()));
         assert!(!picture.obey(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)));
     }

@@ -11,7 +11,7 @@ pub fn headline(rows: &Rows, report: &UsageReport) -> String {
     format!("page cache by {by}, {:.1} s, {} events", report.elapsed.as_secs_f64(), report.events)
 }
 
-/// What makes figures less than the truth, if anything.
+/// Why figures are too low, if they are.
 pub fn notes(report: &UsageReport) -> Vec<String> {
     let notes = [
         (report.events_lost, "events lost: all figures are too low"),

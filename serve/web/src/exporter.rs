@@ -7,26 +7,99 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
-use crate::desk::Desk;
+use crate::error::WebError;
+use crate::server::{Door, accept, listen};
 
 /// Connections at a time.
 pub const CONNECTIONS_MAX: usize = 64;
+/// Answers that are made at a time; others wait.
+const ANSWERS_MAX: usize = 2;
 /// How long a connection may go without a whole head.
 const IDLE_TIME: Duration = Duration::from_secs(30);
-/// How long a connection may go on when the server stops: answers are ready at once, and a silent
+/// How long a connection may go on when the exporter stops: answers are ready soon, and a silent
 /// client must not delay the stop.
 const STOP_TIME: Duration = Duration::from_secs(1);
 
+/// What is told: text of OpenMetrics 1.0.
+type Text = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// Counters over HTTP, at `/metrics`, until it is dropped.
+///
+/// ```
+/// use std::io::{Read, Write};
+///
+/// let exporter =
+///     pantler_web::Exporter::start("127.0.0.1:0".parse().unwrap(), || "# EOF\n".to_owned()).unwrap();
+/// let mut client = std::net::TcpStream::connect(exporter.address()).unwrap();
+/// client.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+/// let mut answer = String::new();
+/// client.read_to_string(&mut answer).unwrap();
+/// assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("# EOF\n"));
+/// ```
+#[derive(Debug)]
+pub struct Exporter {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Exporter {
+    /// Listens, and answers each request with what `text` says then: text of OpenMetrics 1.0.
+    ///
+    /// # Errors
+    /// [`WebError`], with nothing left running.
+    pub fn start(
+        address: SocketAddr,
+        text: impl Fn() -> String + Send + Sync + 'static,
+    ) -> Result<Exporter, WebError> {
+        let listener = listen(address)?;
+        let address = listener.local_addr().map_err(WebError::Start)?;
+        let (stop, stopped) = watch::channel(false);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(ANSWERS_MAX)
+            .build()
+            .map_err(WebError::Start)?;
+        let text: Text = Arc::new(text);
+        let door = Door { seats: Arc::new(Semaphore::new(CONNECTIONS_MAX)), descriptors: None };
+        let work = accept(listener, stopped.clone(), door, move |stream, _| {
+            serve(Arc::clone(&text), stopped.clone(), stream)
+        });
+        let thread = std::thread::Builder::new().name("web-metrics".to_owned()).spawn(move || {
+            runtime.block_on(work);
+            // What is asked for an answer may hang: it is not waited for.
+            runtime.shutdown_background();
+        });
+        Ok(Exporter { address, stop, thread: Some(thread.map_err(WebError::Start)?) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        let _ = self.stop.send(true);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
 /// Serves a connection to its end.
-pub async fn serve(desk: Arc<Desk>, mut stop: watch::Receiver<bool>, stream: TcpStream) {
+async fn serve(text: Text, mut stop: watch::Receiver<bool>, stream: TcpStream) {
     let service = service_fn(|request: Request<Incoming>| {
-        let answer = answer(&desk, &request);
-        async { Ok::<_, Infallible>(answer) }
+        let text = Arc::clone(&text);
+        async move { Ok::<_, Infallible>(answer(text, &request).await) }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -45,15 +118,19 @@ pub async fn serve(desk: Arc<Desk>, mut stop: watch::Receiver<bool>, stream: Tcp
     }
 }
 
-fn answer(desk: &Desk, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-    let is_asked = (request.method(), request.uri().path()) == (&Method::GET, "/metrics");
+async fn answer(text: Text, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());
-    if is_asked {
-        let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-        response.headers_mut().insert(CONTENT_TYPE, kind);
-        *response.body_mut() = desk.metrics_text().into();
-    } else {
+    if (request.method(), request.uri().path()) != (&Method::GET, "/metrics") {
         *response.status_mut() = StatusCode::NOT_FOUND;
+        return response;
+    }
+    match tokio::task::spawn_blocking(move || text()).await {
+        Ok(text) => {
+            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+            *response.body_mut() = text.into();
+        }
+        Err(_) => *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR,
     }
     response
 }

@@ -15,7 +15,7 @@ use crate::connection::{self, Reception};
 use crate::descriptors::{Descriptors, Seat};
 use crate::desk::Desk;
 use crate::error::WebError;
-use crate::exporter;
+use crate::exporter::{self, Exporter};
 use crate::metrics::Metrics;
 use crate::opener::Opener;
 use crate::options::Options;
@@ -51,7 +51,7 @@ const OPENERS: usize = 16;
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
-    metrics: Option<SocketAddr>,
+    metrics: Option<Exporter>,
     site: Arc<Site>,
     stop: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
@@ -88,9 +88,6 @@ impl Server {
         let root = Arc::new(Root::open(&options.root)?);
         let listener = listen(options.listen)?;
         let address = listener.local_addr().map_err(WebError::Start)?;
-        let exporting = options.metrics.map(listen).transpose()?;
-        let exporter =
-            exporting.as_ref().map(StdListener::local_addr).transpose().map_err(WebError::Start)?;
         let metrics = Arc::new(Metrics::default());
         let (desk, readers) = Desk::open(&options, metrics)?;
         let (stop, stopped) = watch::channel(false);
@@ -108,7 +105,7 @@ impl Server {
         let builder = connection::builder();
         let mut server = Self {
             address,
-            metrics: exporter,
+            metrics: None,
             site: site.clone(),
             stop,
             threads: Vec::new(),
@@ -129,16 +126,9 @@ impl Server {
                 .await
             })?;
         }
-        if let Some(listener) = exporting {
-            let seats = Arc::new(Semaphore::new(exporter::CONNECTIONS_MAX));
+        if let Some(address) = site.options.metrics {
             let desk = site.desk.clone();
-            server.spawn("web-metrics", async move {
-                let door = Door { seats, descriptors: None };
-                accept(listener, stopped.clone(), door, |stream, _| {
-                    exporter::serve(desk.clone(), stopped.clone(), stream)
-                })
-                .await
-            })?;
+            server.metrics = Some(Exporter::start(address, move || desk.metrics_text())?);
         }
         Ok(server)
     }
@@ -150,7 +140,7 @@ impl Server {
 
     /// Where `/metrics` is.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
-        self.metrics
+        self.metrics.as_ref().map(Exporter::address)
     }
 
     /// The folder that is served, without links.
@@ -174,6 +164,7 @@ impl Server {
             return false;
         }
         let _ = self.stop.send(true);
+        self.metrics = None;
         let limit = Instant::now() + self.site.options.limits.stop_time;
         if !join(self.threads.drain(..), limit) {
             // Threads that still answer end with the process; what they hold is theirs.
@@ -209,7 +200,7 @@ impl Drop for Server {
     }
 }
 
-fn listen(address: SocketAddr) -> Result<StdListener, WebError> {
+pub(crate) fn listen(address: SocketAddr) -> Result<StdListener, WebError> {
     let fail = |error: io::Error| WebError::Listen { address: address.to_string(), error };
     let listener = StdListener::bind(address).map_err(fail)?;
     // The standard library queues fewer.
@@ -239,11 +230,11 @@ fn own_descriptors(options: &Options) -> usize {
 }
 
 /// Admits connections.
-struct Door {
+pub(crate) struct Door {
     /// One for each connection.
-    seats: Arc<Semaphore>,
+    pub(crate) seats: Arc<Semaphore>,
     /// Each with a descriptor, where those are counted.
-    descriptors: Option<Arc<Descriptors>>,
+    pub(crate) descriptors: Option<Arc<Descriptors>>,
 }
 
 impl Door {
@@ -258,7 +249,7 @@ impl Door {
 }
 
 /// Accepts until told to stop, then waits for what was accepted.
-async fn accept<F>(
+pub(crate) async fn accept<F>(
     listener: StdListener,
     mut stop: watch::Receiver<bool>,
     door: Door,

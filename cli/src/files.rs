@@ -1,0 +1,181 @@
+//! `pantler files`: how much of files is in memory, for which owner, and why.
+
+use anyhow::Result;
+use clap::Args;
+use pantler_control::client::open_to_name;
+use pantler_control::wire::{Answer, Request};
+use pantler_control::{BodyKind, ControlError, FileExplanation, Size};
+use pantler_kernel::pages;
+use rustix::fs::{Mode, OFlags};
+use serde::Serialize;
+use std::fmt::Write;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use crate::bodies::{self, Found};
+use crate::output;
+
+/// Show how much of files is in memory, for which owner, and why
+///
+/// What the kernel's page cache holds is told to those who own a file or may write it. OWNER,
+/// PRIORITY and the line below are those of the mount or run that holds most of the file: the last
+/// decision about it. `pantler explain FILE` tells all.
+#[derive(Debug, Args)]
+pub struct Files {
+    /// Files; without them those that runs and mounts hold most of
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// One JSON object per line
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is in memory of one file.
+#[derive(Debug, Serialize)]
+struct Row {
+    path: String,
+    bytes: u64,
+    /// None where the kernel tells this user nothing.
+    cached_bytes: Option<u64>,
+    /// The mount or run that holds most of it.
+    on: Option<String>,
+    owner: Option<String>,
+    priority: Option<i32>,
+    policy: Option<String>,
+    why: Option<String>,
+}
+
+/// Shows each file; the first that cannot be looked at is the error, after the others.
+pub fn files(words: &Files) -> Result<()> {
+    let mut bodies = bodies::all();
+    let files = if words.files.is_empty() { held(&mut bodies) } else { words.files.clone() };
+    if files.is_empty() {
+        tell!("{}", bodies::none());
+        return Ok(());
+    }
+    let mut first_error = None;
+    if !words.json {
+        output::text(HEAD)?;
+    }
+    for path in files {
+        match row(&path, &mut bodies) {
+            Ok(row) if words.json => output::json("file", &row)?,
+            Ok(row) => output::text(&line(&row))?,
+            // A file that a body told of may be gone.
+            Err(_) if words.files.is_empty() => {}
+            Err(error) => {
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+    first_error.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// The files that bodies tell of, most blocks first.
+fn held(bodies: &mut [Found]) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for body in bodies {
+        let request = Request::Stat { on: body.info.name.clone() };
+        let Ok(Answer::Stat(stat)) = body.ask(&request, None) else { continue };
+        let root = body.info.mount_point.clone();
+        files.extend(stat.files.into_iter().map(|file| (file.counters.blocks, on_mount(&root, &file.path))));
+    }
+    files.sort_by_key(|&(blocks, _)| std::cmp::Reverse(blocks));
+    files.dedup_by(|one, other| one.1 == other.1);
+    files.into_iter().map(|(_, path)| path).filter(|path| path.is_absolute()).collect()
+}
+
+/// A mount tells of files by their paths below it.
+fn on_mount(mount_point: &Option<PathBuf>, path: &Path) -> PathBuf {
+    mount_point.as_ref().map_or_else(|| path.to_owned(), |root| root.join(path))
+}
+
+fn row(path: &Path, bodies: &mut [Found]) -> Result<Row, ControlError> {
+    let named = open_to_name(path)?;
+    let failed = |error: std::io::Error| ControlError::failed(format!("{}: {error}", path.display()));
+    let bytes = rustix::fs::fstat(&named).map_err(|error| failed(error.into()))?.st_size.unsigned_abs();
+    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let mount = bodies.iter().position(|body| {
+        body.info.mount_point.as_ref().is_some_and(|mount_point| real.starts_with(mount_point))
+    });
+    let stories = bodies.iter_mut().enumerate().filter_map(|(at, body)| match mount {
+        Some(mount) if at == mount => story(body, path, &named),
+        None if body.info.kind == BodyKind::Steer => story(body, path, &named),
+        _ => None,
+    });
+    let story = stories.max_by_key(|story| story.cached_blocks);
+    let of_story = |story: &FileExplanation| story.cached_blocks * u64::from(story.body.block_bytes);
+    let cached_bytes = match (&story, mount) {
+        (Some(story), Some(_)) => Some(of_story(story).min(bytes)),
+        _ => in_page_cache(&named, bytes),
+    };
+    let known = story.filter(|story| story.cached_blocks > 0 || !story.decisions.is_empty());
+    Ok(Row {
+        path: path.to_string_lossy().into_owned(),
+        bytes,
+        cached_bytes,
+        on: known.as_ref().map(|story| story.body.name.clone()),
+        owner: known.as_ref().and_then(owner),
+        priority: known.as_ref().map(|story| story.priority),
+        policy: known.as_ref().map(|story| story.policy.to_string()),
+        why: known.as_ref().map(why),
+    })
+}
+
+fn story(body: &mut Found, path: &Path, named: &OwnedFd) -> Option<FileExplanation> {
+    let request = Request::Explain { on: body.info.name.clone(), path: path.to_owned() };
+    match body.ask(&request, Some(named)) {
+        Ok(Answer::Explanation(story)) => Some(*story),
+        _ => None,
+    }
+}
+
+/// What the kernel says to this user. The file is opened to read for that, by its descriptor: it is
+/// the regular file that was looked at.
+fn in_page_cache(named: &OwnedFd, bytes: u64) -> Option<u64> {
+    let again = format!("/proc/self/fd/{}", named.as_raw_fd());
+    let file = rustix::fs::open(again, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let blocks = bytes.div_ceil(pages::block_bytes());
+    // Kernels before 6.15 say to others that all is cached.
+    let may_know = rustix::fs::fstat(named).is_ok_and(|stat| {
+        let uid = rustix::process::geteuid();
+        uid.is_root() || stat.st_uid == uid.as_raw() || is_writable(named)
+    });
+    let cached = may_know.then(|| pages::count_cached(file.as_fd(), 0, blocks).ok()).flatten()?;
+    Some((cached * pages::block_bytes()).min(bytes))
+}
+
+fn is_writable(named: &OwnedFd) -> bool {
+    let again = format!("/proc/self/fd/{}", named.as_raw_fd());
+    rustix::fs::access(again, rustix::fs::Access::WRITE_OK).is_ok()
+}
+
+/// The owner of most of its blocks.
+fn owner(story: &FileExplanation) -> Option<String> {
+    story.owners.iter().max_by_key(|(_, blocks)| **blocks).map(|(owner, _)| owner.clone())
+}
+
+fn why(story: &FileExplanation) -> String {
+    let last = story.decisions.last();
+    last.map_or("nothing of it was evicted".to_owned(), |last| {
+        format!("block {} by {}: {}", last.block, last.rule, last.text)
+    })
+}
+
+const HEAD: &str = "    CACHED       SIZE  SHARE  OWNER                PRIORITY  FILE\n";
+
+fn line(row: &Row) -> String {
+    let mut text = String::new();
+    let share = |cached: u64| 100.0 * cached as f64 / row.bytes.max(1) as f64;
+    let cached = row.cached_bytes.map_or("unknown".to_owned(), |bytes| Size::new(bytes).rounded());
+    let share = row.cached_bytes.map_or("-".to_owned(), |bytes| format!("{:.0} %", share(bytes)));
+    let owner = row.owner.as_deref().unwrap_or("-");
+    let priority = row.priority.map_or("-".to_owned(), |priority| priority.to_string());
+    let path = output::plain(&row.path);
+    let size = Size::new(row.bytes).rounded();
+    let _ = writeln!(text, "{cached:>10} {size:>10} {share:>6}  {owner:<20} {priority:>8}  {path}");
+    if let Some(why) = &row.why {
+        let _ = writeln!(text, "{:32}{}", "", output::plain(why));
+    }
+    text
+}
