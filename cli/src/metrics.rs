@@ -241,7 +241,7 @@ mod tests {
         stat.totals.references = 20;
         stat.body_counters.insert("events_lost".into(), 2);
         let text = encoded(vec![stat]);
-        let body = r#"body="/m\"\n",kind="mount",pid="9""#;
+        let body = r#"body="/m\"\n",kind="steer",pid="9""#;
         for line in [
             format!("pantler_references_total{{{body}}} 20"),
             format!("pantler_block_bytes{{{body}}} 4096"),

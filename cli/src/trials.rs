@@ -26,8 +26,8 @@ use crate::program;
 /// The longest report that is read: it lists files.
 const REPORT_BYTES_MAX: u64 = 64 << 20;
 
-/// Runs of one program with one budget, each as `pantler run` makes it. Those that are measured leave
-/// nothing in the page cache.
+/// Runs of one program with one budget, each as `pantler run` makes it. Those that are measured
+/// leave nothing in the page cache.
 pub struct Trials<'a> {
     program: &'a [OsString],
     memory: Size,

@@ -244,9 +244,9 @@ impl Engine {
 
     /// The kernel looked at blocks of a read from `first` on. It looks at a long read in batches,
     /// and told of those before `first`. The block at `first` is in memory, brought in by another
-    /// program if it is not known here, unless reads come first. A batch ends before a block that is missing, and is told of
-    /// again there; if an unknown block is not missing but another program's, only the next event
-    /// tells that.
+    /// program if it is not known here, unless reads come first. A batch ends before a block that
+    /// is missing, and the kernel tells of the rest there. If an unknown block is not missing but
+    /// another program's, only the next event tells that.
     fn look(&mut self, actor: Actor, first: u64, last: u64) {
         let file = actor.file;
         let size = self.beliefs.file(file).size_blocks;
@@ -264,8 +264,8 @@ impl Engine {
         self.mark_done_with(actor, done);
     }
 
-    /// The thread reads something else: all that is left of its read was in memory, up to the end of
-    /// the file. Where that is not known, no block is looked for behind an unknown one.
+    /// The thread reads something else: all that is left of its read was in memory, up to the end
+    /// of the file. Where that is not known, no block is looked for behind an unknown one.
     fn end_read(&mut self, actor: Actor, rest: Range<u64>) {
         let size = self.beliefs.file(actor.file).size_blocks;
         let end = rest.end.min(size);

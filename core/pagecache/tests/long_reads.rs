@@ -126,7 +126,7 @@ fn the_length_of_reads_does_not_change_what_a_cycle_reads() {
                     machine.read(first, first + request - 1);
                 }
             }
-            // The reserves for drops that lag and for readahead are not used for what is read again.
+            // What is read again has no use of the reserves for drops and readahead.
             let read = machine.brought_in;
             assert!(read <= least * 107 / 100, "{read} blocks by {request}, MIN reads {least}");
             assert!(machine.cached.len() as u64 <= u64::from(budget) + request, "the budget is held");

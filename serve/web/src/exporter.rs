@@ -35,8 +35,8 @@ type Text = Arc<dyn Fn() -> String + Send + Sync>;
 /// ```
 /// use std::io::{Read, Write};
 ///
-/// let exporter =
-///     pantler_web::Exporter::start("127.0.0.1:0".parse().unwrap(), || "# EOF\n".to_owned()).unwrap();
+/// let address = "127.0.0.1:0".parse().unwrap();
+/// let exporter = pantler_web::Exporter::start(address, || "# EOF\n".to_owned()).unwrap();
 /// let mut client = std::net::TcpStream::connect(exporter.address()).unwrap();
 /// client.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
 /// let mut answer = String::new();
