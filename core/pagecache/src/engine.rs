@@ -26,6 +26,7 @@ use crate::files::{File, Files};
 use crate::ledger::{Belief, Ledger, Span};
 use crate::options::{Options, asks_for_an_order};
 use crate::streams::Reader;
+use crate::window::BATCH;
 
 mod ahead;
 mod audit;
@@ -89,7 +90,7 @@ pub struct Engine {
     /// Places for blocks read ahead, and the most that were needed lately.
     waiting: u32,
     waiting_peak: u32,
-    /// Of these, those that the capacity has now because they were not needed.
+    /// Of the places, those that the capacity has now because they were not needed.
     waiting_lent: u32,
     ahead: Ahead,
     drops: Drops,
@@ -264,11 +265,15 @@ impl Engine {
         self.mark_done_with(actor, done);
     }
 
-    /// The thread reads something else: all that is left of its read was in memory, up to the end
-    /// of the file. Where that is not known, no block is looked for behind an unknown one.
+    /// The thread reads something else: what is left of its read was in memory, up to the last block
+    /// that is known, or for a batch. Where the end of the file is not known, no block is looked for
+    /// behind an unknown one.
     fn end_read(&mut self, actor: Actor, rest: Range<u64>) {
         let size = self.beliefs.file(actor.file).size_blocks;
         let end = rest.end.min(size);
+        let is_known = |index: &u64| self.beliefs.belief(actor.file, *index) != Belief::Unknown;
+        let known = (rest.start..end).rev().find(is_known).map_or(rest.start, |last| last + 1);
+        let end = known.max(end.min(rest.start + BATCH - 1));
         if rest.start < end {
             self.referenced(actor, rest.start, end - 1);
             let done = self.ahead.stream(actor).look_until(end, rest.start, rest.end - 1, size);
@@ -327,7 +332,7 @@ impl Engine {
         }
         // What it reads is used when it comes: the last batch of a read is told of before.
         let rest = self.ahead.stream(actor).not_looked_at();
-        if rest.start == event.first && !rest.is_empty() {
+        if !rest.is_empty() && (event.first..=event.last).contains(&rest.start) {
             self.look(actor, rest.start, rest.end - 1);
         }
     }
