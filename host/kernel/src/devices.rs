@@ -36,7 +36,13 @@ impl Device {
         let names = fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten();
         let mut below: Vec<Device> = names.filter_map(|name| read(&name.path())).collect();
         below.extend(backing(&folder));
-        below.into_iter().map(Device::disk).collect()
+        let mut disks: Vec<Device> = Vec::new();
+        for disk in below.into_iter().map(Device::disk) {
+            if !disks.contains(&disk) {
+                disks.push(disk);
+            }
+        }
+        disks
     }
 
     /// The disk that a partition is of, or the device itself.
@@ -67,14 +73,19 @@ pub fn read_once(reads: &[(Device, u64)]) -> u64 {
 }
 
 fn sum(reads: &[(Device, u64)], below: impl Fn(Device) -> Vec<Device>) -> u64 {
-    let read_by =
-        |device: Device| reads.iter().find(|(counted, _)| *counted == device).map(|&(_, read)| read);
-    let twice = |&(device, read): &(Device, u64)| {
-        let below: u64 = below(device).into_iter().filter_map(read_by).sum();
-        read.min(below)
-    };
+    // What each read that no device above has taken for its own.
+    let mut left: Vec<(Device, u64)> = reads.to_vec();
+    let mut twice = 0;
+    for &(device, read) in reads {
+        let below = below(device);
+        let mut passed = read;
+        for (_, left) in left.iter_mut().filter(|(counted, _)| below.contains(counted)) {
+            let taken = passed.min(*left);
+            (*left, passed, twice) = (*left - taken, passed - taken, twice + taken);
+        }
+    }
     let all: u64 = reads.iter().map(|&(_, read)| read).sum();
-    all.saturating_sub(reads.iter().map(twice).sum())
+    all - twice
 }
 
 #[cfg(test)]
@@ -94,6 +105,8 @@ mod tests {
         assert_eq!(sum(&[(disk, 100), (other, 5), (volume, 60), (image, 40)], below), 105);
         assert_eq!(sum(&[(image, 40)], below), 40, "what is below is not counted here");
         assert_eq!(sum(&[(disk, 5), (volume, 60)], below), 60, "what is below counts elsewhere");
+        let both_on_disk = |device| if device == disk { Vec::new() } else { vec![disk] };
+        assert_eq!(sum(&[(volume, 40), (image, 40), (disk, 50)], both_on_disk), 80);
         assert_eq!(sum(&[], below), 0);
     }
 
