@@ -67,14 +67,14 @@ impl Exporter {
             .max_blocking_threads(ANSWERS_MAX)
             .build()
             .map_err(WebError::Start)?;
-        let text: Text = Arc::new(text);
+        let (text, turns): (Text, _) = (Arc::new(text), Arc::new(Semaphore::new(ANSWERS_MAX)));
         let door = Door { seats: Arc::new(Semaphore::new(CONNECTIONS_MAX)), descriptors: None };
         let work = accept(listener, stopped.clone(), door, move |stream, _| {
-            serve(Arc::clone(&text), stopped.clone(), stream)
+            serve(Arc::clone(&text), Arc::clone(&turns), stopped.clone(), stream)
         });
         let thread = std::thread::Builder::new().name("web-metrics".to_owned()).spawn(move || {
             runtime.block_on(work);
-            // What is asked for an answer may hang: it is not waited for.
+            // A text that is being made may hang: it is not waited for.
             runtime.shutdown_background();
         });
         Ok(Exporter { address, stop, thread: Some(thread.map_err(WebError::Start)?) })
@@ -96,10 +96,10 @@ impl Drop for Exporter {
 }
 
 /// Serves a connection to its end.
-async fn serve(text: Text, mut stop: watch::Receiver<bool>, stream: TcpStream) {
+async fn serve(text: Text, turns: Arc<Semaphore>, mut stop: watch::Receiver<bool>, stream: TcpStream) {
     let service = service_fn(|request: Request<Incoming>| {
-        let text = Arc::clone(&text);
-        async move { Ok::<_, Infallible>(answer(text, &request).await) }
+        let (text, turns) = (Arc::clone(&text), Arc::clone(&turns));
+        async move { Ok::<_, Infallible>(answer(text, turns, &request).await) }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -118,13 +118,19 @@ async fn serve(text: Text, mut stop: watch::Receiver<bool>, stream: TcpStream) {
     }
 }
 
-async fn answer(text: Text, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+async fn answer(text: Text, turns: Arc<Semaphore>, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());
     if (request.method(), request.uri().path()) != (&Method::GET, "/metrics") {
         *response.status_mut() = StatusCode::NOT_FOUND;
         return response;
     }
-    match tokio::task::spawn_blocking(move || text()).await {
+    // A client that goes away while it waits for its turn has no answer made.
+    let turn = turns.acquire_owned().await.expect("it is never closed");
+    let make = move || {
+        let _turn = turn;
+        text()
+    };
+    match tokio::task::spawn_blocking(make).await {
         Ok(text) => {
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
