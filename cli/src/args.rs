@@ -45,9 +45,9 @@ pub enum Command {
     /// Find out what a cache does, from outside
     #[cfg(feature = "dust")]
     Dust(crate::dust::Dust),
-    /// Serve static files, what is cached first
     #[cfg(feature = "network")]
     Metrics(crate::metrics::Metrics),
+    /// Serve static files, what is cached first
     #[cfg(feature = "network")]
     Web(Box<crate::web::Web>),
     /// Keep blocks for several mounts

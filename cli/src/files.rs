@@ -8,6 +8,8 @@ use pantler_control::{BodyKind, ControlError, FileExplanation, Size};
 use pantler_kernel::pages;
 use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -17,12 +19,12 @@ use crate::output;
 
 /// Show how much of files is in memory, for which owner, and why
 ///
-/// What the kernel's page cache holds is told to those who own a file or may write it. OWNER,
-/// PRIORITY and the line below are those of the mount or run that holds most of the file: the last
+/// What the kernel's page cache holds is told to those who own a file or may write it. OWNER has most
+/// of what the mount or run holds that holds most of the file, and the line below is its last
 /// decision about it. `pantler explain FILE` tells all.
 #[derive(Debug, Args)]
 pub struct Files {
-    /// Files; without them those that runs and mounts hold most of
+    /// Files; without any, those of which runs and mounts hold most
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// One JSON object per line
@@ -40,8 +42,6 @@ struct Row {
     /// The mount or run that holds most of it.
     on: Option<String>,
     owner: Option<String>,
-    priority: Option<i32>,
-    policy: Option<String>,
     why: Option<String>,
 }
 
@@ -72,7 +72,7 @@ pub fn files(words: &Files) -> Result<()> {
 }
 
 /// The files that bodies tell of, most blocks first.
-fn held(bodies: &mut [Found]) -> Vec<PathBuf> {
+fn held(bodies: &mut Vec<Found>) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for body in bodies {
         let request = Request::Stat { on: body.info.name.clone() };
@@ -80,9 +80,10 @@ fn held(bodies: &mut [Found]) -> Vec<PathBuf> {
         let root = body.info.mount_point.clone();
         files.extend(stat.files.into_iter().map(|file| (file.counters.blocks, on_mount(&root, &file.path))));
     }
-    files.sort_by_key(|&(blocks, _)| std::cmp::Reverse(blocks));
-    files.dedup_by(|one, other| one.1 == other.1);
-    files.into_iter().map(|(_, path)| path).filter(|path| path.is_absolute()).collect()
+    files.sort_by_key(|&(blocks, _)| Reverse(blocks));
+    let mut seen = HashSet::new();
+    let paths = files.into_iter().map(|(_, path)| path).filter(|path| path.is_absolute());
+    paths.filter(|path| seen.insert(path.clone())).collect()
 }
 
 /// A mount tells of files by their paths below it.
@@ -90,24 +91,31 @@ fn on_mount(mount_point: &Option<PathBuf>, path: &Path) -> PathBuf {
     mount_point.as_ref().map_or_else(|| path.to_owned(), |root| root.join(path))
 }
 
-fn row(path: &Path, bodies: &mut [Found]) -> Result<Row, ControlError> {
+fn row(path: &Path, bodies: &mut Vec<Found>) -> Result<Row, ControlError> {
     let named = open_to_name(path)?;
     let failed = |error: std::io::Error| ControlError::failed(format!("{}: {error}", path.display()));
     let bytes = rustix::fs::fstat(&named).map_err(|error| failed(error.into()))?.st_size.unsigned_abs();
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let mount = bodies.iter().position(|body| {
-        body.info.mount_point.as_ref().is_some_and(|mount_point| real.starts_with(mount_point))
+    // Of a mount within another the inner one has the file.
+    let mount_points = bodies.iter().filter_map(|body| body.info.mount_point.as_ref());
+    let mount_points = mount_points.filter(|mount_point| real.starts_with(mount_point));
+    let mount = mount_points.max_by_key(|mount_point| mount_point.components().count()).cloned();
+    let mut stories = Vec::new();
+    bodies.retain_mut(|body| {
+        let is_asked = match &mount {
+            Some(_) => body.info.mount_point == mount,
+            None => body.info.kind == BodyKind::Steer,
+        };
+        let story = if is_asked { story(body, path, &named) } else { Ok(None) };
+        let answers = story.is_ok();
+        stories.extend(story.ok().flatten());
+        answers
     });
-    let stories = bodies.iter_mut().enumerate().filter_map(|(at, body)| match mount {
-        Some(mount) if at == mount => story(body, path, &named),
-        None if body.info.kind == BodyKind::Steer => story(body, path, &named),
-        _ => None,
-    });
-    let story = stories.max_by_key(|story| story.cached_blocks);
+    let story = stories.into_iter().max_by_key(|story| story.cached_blocks);
     let of_story = |story: &FileExplanation| story.cached_blocks * u64::from(story.body.block_bytes);
     let cached_bytes = match (&story, mount) {
-        (Some(story), Some(_)) => Some(of_story(story).min(bytes)),
-        _ => in_page_cache(&named, bytes),
+        (story, Some(_)) => story.as_ref().map(|story| of_story(story).min(bytes)),
+        (_, None) => in_page_cache(&named, bytes),
     };
     let known = story.filter(|story| story.cached_blocks > 0 || !story.decisions.is_empty());
     Ok(Row {
@@ -116,17 +124,23 @@ fn row(path: &Path, bodies: &mut [Found]) -> Result<Row, ControlError> {
         cached_bytes,
         on: known.as_ref().map(|story| story.body.name.clone()),
         owner: known.as_ref().and_then(owner),
-        priority: known.as_ref().map(|story| story.priority),
-        policy: known.as_ref().map(|story| story.policy.to_string()),
         why: known.as_ref().map(why),
     })
 }
 
-fn story(body: &mut Found, path: &Path, named: &OwnedFd) -> Option<FileExplanation> {
+/// What a body says of a file, if it knows it.
+///
+/// # Errors
+/// It does not answer: a late answer would be taken for that to the next question.
+fn story(body: &mut Found, path: &Path, named: &OwnedFd) -> Result<Option<FileExplanation>, ControlError> {
     let request = Request::Explain { on: body.info.name.clone(), path: path.to_owned() };
     match body.ask(&request, Some(named)) {
-        Ok(Answer::Explanation(story)) => Some(*story),
-        _ => None,
+        Ok(Answer::Explanation(story)) => Ok(Some(*story)),
+        Err(error @ ControlError::Failed { .. }) => {
+            tracing::warn!(on = %body.info.name, %error, "not asked any more");
+            Err(error)
+        }
+        _ => Ok(None),
     }
 }
 
@@ -162,7 +176,7 @@ fn why(story: &FileExplanation) -> String {
     })
 }
 
-const HEAD: &str = "    CACHED       SIZE  SHARE  OWNER                PRIORITY  FILE\n";
+const HEAD: &str = "    CACHED       SIZE  SHARE  OWNER                 FILE\n";
 
 fn line(row: &Row) -> String {
     let mut text = String::new();
@@ -170,10 +184,9 @@ fn line(row: &Row) -> String {
     let cached = row.cached_bytes.map_or("unknown".to_owned(), |bytes| Size::new(bytes).rounded());
     let share = row.cached_bytes.map_or("-".to_owned(), |bytes| format!("{:.0} %", share(bytes)));
     let owner = row.owner.as_deref().unwrap_or("-");
-    let priority = row.priority.map_or("-".to_owned(), |priority| priority.to_string());
     let path = output::plain(&row.path);
     let size = Size::new(row.bytes).rounded();
-    let _ = writeln!(text, "{cached:>10} {size:>10} {share:>6}  {owner:<20} {priority:>8}  {path}");
+    let _ = writeln!(text, "{cached:>10} {size:>10} {share:>6}  {owner:<20}  {path}");
     if let Some(why) = &row.why {
         let _ = writeln!(text, "{:32}{}", "", output::plain(why));
     }

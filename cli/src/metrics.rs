@@ -27,8 +27,8 @@ const OWNERS_MAX: usize = 100;
 /// Show counters of runs, mounts and a daemon to Prometheus
 ///
 /// Text of OpenMetrics 1.0: once on standard output, or over HTTP. It has what this user may ask
-/// for, as `pantler stat` does; of the owners of each body the 100 with the most references that
-/// are there still.
+/// for, as `pantler stat` does. Of each body it has the 100 busiest owners among those that have not
+/// ended.
 #[derive(Debug, Args)]
 pub struct Metrics {
     /// Answer there, at /metrics, until SIGINT or SIGTERM
@@ -154,18 +154,18 @@ fn with<const N: usize>(labels: &Labels, more: [(&'static str, &str); N]) -> Lab
     labels.iter().cloned().chain(more.map(|(name, value)| (name, value.to_owned()))).collect()
 }
 
-/// Owners that are there still, the busiest; those of one name and user are one line.
+/// Owners that are there still, the busiest; those of one name, user and process are one line.
 fn owners(labels: &Labels, stat: &BodyStat) -> Vec<(Labels, Counters)> {
     let mut live: Vec<&OwnerStat> = stat.owners.iter().filter(|owner| owner.live).collect();
     live.sort_by_key(|owner| std::cmp::Reverse(owner.counters.references));
-    let mut lines: BTreeMap<(&str, String), Counters> = BTreeMap::new();
+    let number = |number: Option<u32>| number.map(|number| number.to_string()).unwrap_or_default();
+    let mut lines: BTreeMap<(&str, String, String), Counters> = BTreeMap::new();
     for owner in live.into_iter().take(OWNERS_MAX) {
-        let uid = owner.uid.map(|uid| uid.to_string()).unwrap_or_default();
-        let line = lines.entry((&owner.owner, uid)).or_default();
+        let line = lines.entry((&owner.owner, number(owner.uid), number(owner.pid))).or_default();
         *line = *line + owner.counters;
     }
-    let line = |((owner, uid), counted): ((&str, String), Counters)| {
-        (with(labels, [("owner", owner), ("uid", &uid)]), counted)
+    let line = |((owner, uid, pid), counted): ((&str, String, String), Counters)| {
+        (with(labels, [("owner", owner), ("uid", &uid), ("owner_pid", &pid)]), counted)
     };
     lines.into_iter().map(line).collect()
 }
@@ -246,7 +246,7 @@ mod tests {
             format!("pantler_references_total{{{body}}} 20"),
             format!("pantler_block_bytes{{{body}}} 4096"),
             format!("pantler_body{{{body},name=\"events_lost\"}} 2"),
-            format!("pantler_owner_references_total{{{body},owner=\"a\",uid=\"7\"}} 11"),
+            format!("pantler_owner_references_total{{{body},owner=\"a\",uid=\"7\",owner_pid=\"\"}} 11"),
             format!("pantler_tier_hits_total{{{body},tier=\"disk\",number=\"1\"}} 3"),
             format!("pantler_tier_works{{{body},tier=\"disk\",number=\"1\"}} 1"),
         ] {
