@@ -9,6 +9,7 @@ use std::io::{self, PipeReader, PipeWriter};
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -28,6 +29,9 @@ const BUFFER_KB: u32 = 1024;
 /// Between two looks at events that come one after the other. What is dropped is decided when
 /// blocks come, so that only the order of references waits for this.
 const REST: Duration = Duration::from_millis(2);
+
+/// Mounts of this process that were watched so far.
+static STARTED: AtomicU64 = AtomicU64::new(0);
 
 /// Threads whose last read is remembered.
 const THREADS_MAX: usize = 4096;
@@ -103,8 +107,10 @@ pub(crate) fn start(
     let failed = |call| move |source: io::Error| WatchError::call(call, source);
     let dev = device(mountpoint).map_err(failed("look for the mount's device"))?;
     let root = instance::tracefs()?;
-    // The device is part of the name: a process may host several mounts.
-    let name = names::run_name(&format!("mount.{dev}"));
+    // A process may host several mounts. The kernel takes its time to remove an instance, and by
+    // then another mount may have its device number.
+    let number = STARTED.fetch_add(1, Ordering::Relaxed);
+    let name = names::run_name(&format!("mount.{number}"));
     let source = Arc::new(Source::find(&root, &name)?);
     let instance = Instance::create(&root, &name, &source, BUFFER_KB, Follow::Others)?;
     let mut feed = Feed::open(&[&instance])?;
