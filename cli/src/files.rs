@@ -19,9 +19,9 @@ use crate::output;
 
 /// Show how much of files is in memory, for which owner, and why
 ///
-/// What the kernel's page cache holds is told to those who own a file or may write it. OWNER has most
-/// of what the mount or run holds that holds most of the file, and the line below is its last
-/// decision about it. `pantler explain FILE` tells all.
+/// What the kernel's page cache holds is told to those who own a file or may write it. OWNER has
+/// most blocks in the mount or run that holds most of the file, and the line below is its last
+/// decision about the file. `pantler explain FILE` tells all.
 #[derive(Debug, Args)]
 pub struct Files {
     /// Files; without any, those of which runs and mounts hold most

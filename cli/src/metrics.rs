@@ -27,8 +27,8 @@ const OWNERS_MAX: usize = 100;
 /// Show counters of runs, mounts and a daemon to Prometheus
 ///
 /// Text of OpenMetrics 1.0: once on standard output, or over HTTP. It has what this user may ask
-/// for, as `pantler stat` does. Of each body it has the 100 busiest owners among those that have not
-/// ended.
+/// for, as `pantler stat` does. Of each mount or run it has the 100 busiest owners among those that
+/// have not ended.
 #[derive(Debug, Args)]
 pub struct Metrics {
     /// Answer there, at /metrics, until SIGINT or SIGTERM

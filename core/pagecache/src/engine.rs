@@ -265,9 +265,9 @@ impl Engine {
         self.mark_done_with(actor, done);
     }
 
-    /// The thread reads something else: what is left of its read was in memory, up to the last block
-    /// that is known, or for a batch. Where the end of the file is not known, no block is looked for
-    /// behind an unknown one.
+    /// The thread reads something else: what is left of its read was in memory, up to the last
+    /// block that is known, or for a batch. Where the end of the file is not known, no block is
+    /// looked for behind an unknown one.
     fn end_read(&mut self, actor: Actor, rest: Range<u64>) {
         let size = self.beliefs.file(actor.file).size_blocks;
         let end = rest.end.min(size);
