@@ -110,7 +110,7 @@ pub(crate) fn start(
     // A process may host several mounts. The kernel takes its time to remove an instance, and by
     // then another mount may have its device number.
     let number = STARTED.fetch_add(1, Ordering::Relaxed);
-    let name = names::run_name(&format!("mount.{number}"));
+    let name = names::run_name(&format!("mount.{dev}.{number}"));
     let source = Arc::new(Source::find(&root, &name)?);
     let instance = Instance::create(&root, &name, &source, BUFFER_KB, Follow::Others)?;
     let mut feed = Feed::open(&[&instance])?;

@@ -249,8 +249,8 @@ fn nothing_stays_behind_and_what_cannot_be_is_said() {
     let root = pantler_watch::instance::mounted_tracefs().unwrap();
     let is_there = || {
         let found = fs::read_dir(root.join("instances")).unwrap();
-        let end = format!("-mount.{dev}");
-        found.flatten().any(|entry| entry.file_name().to_string_lossy().ends_with(&end))
+        let name = format!("-mount.{dev}.");
+        found.flatten().any(|entry| entry.file_name().to_string_lossy().contains(&name))
     };
     assert!(is_there());
     fixture.unmount();
