@@ -90,7 +90,7 @@ enum Row {
     /// At most a quarter more is read: what a run does later than the model counts here, as
     /// docs/benchmarks/advise.md says row by row.
     Late,
-    /// The program reads what it has written: that is told, and less is read than was promised.
+    /// The program reads what it has written: that is told, and at most a quarter more is read.
     Writes,
 }
 
@@ -228,7 +228,7 @@ fn verify(at: &Path, (name, memory, program, known): (&str, &str, &str, Row)) ->
     match known {
         Row::Holds => holds,
         Row::Late => deviation < 0.25,
-        Row::Writes => count("written_bytes") > promised / 50 && read < promised,
+        Row::Writes => count("written_bytes") > promised / 50 && deviation < 0.25,
     }
 }
 
