@@ -26,6 +26,11 @@ impl Device {
         Some(Device { major: major.parse().ok()?, minor: minor.parse().ok()? })
     }
 
+    /// The device with this number, as `stat` tells it.
+    pub fn of(number: u64) -> Device {
+        Device { major: rustix::fs::major(number), minor: rustix::fs::minor(number) }
+    }
+
     fn folder(self) -> PathBuf {
         PathBuf::from(format!("/sys/dev/block/{}:{}", self.major, self.minor))
     }
@@ -46,7 +51,7 @@ impl Device {
     }
 
     /// The disk that a partition is of, or the device itself.
-    fn disk(self) -> Device {
+    pub fn disk(self) -> Device {
         let folder = self.folder();
         let parent = || read(&fs::canonicalize(&folder).ok()?.join(".."));
         if folder.join("partition").exists() { parent().unwrap_or(self) } else { self }
@@ -62,8 +67,7 @@ fn read(folder: &Path) -> Option<Device> {
 fn backing(folder: &Path) -> Option<Device> {
     let mut path = fs::read(folder.join("loop/backing_file")).ok()?;
     path.pop_if(|last| *last == b'\n');
-    let device = fs::metadata(OsStr::from_bytes(&path)).ok()?.dev();
-    Some(Device { major: rustix::fs::major(device), minor: rustix::fs::minor(device) })
+    Some(Device::of(fs::metadata(OsStr::from_bytes(&path)).ok()?.dev()))
 }
 
 /// The sum of what devices read, each byte once: what a device read through others of them is taken

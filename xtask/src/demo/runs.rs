@@ -1,6 +1,7 @@
 //! One run of the queries: by the kernel alone, steered, or through a mount.
 
 use anyhow::{Context, Result, bail};
+use pantler_kernel::devices::Device;
 use pantler_kernel::group::Throttle;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
@@ -95,13 +96,14 @@ pub struct Scene {
     folder: PathBuf,
     pantler: PathBuf,
     own: PathBuf,
-    device: (u32, u32),
+    device: Device,
     expected: OnceCell<Vec<u8>>,
 }
 
 impl Scene {
     pub fn new(folder: &Path, source: Source, budget_bytes: u64, interrupt: Interrupt) -> Result<Scene> {
-        let device = whole_disk(source.identity.0);
+        // Limits are for whole disks only.
+        let device = Device::of(source.identity.0).disk();
         let pantler = Path::new("target/demo/pantler").canonicalize().context("pantler is not built")?;
         let own = std::env::current_exe()?;
         let folder = folder.to_owned();
@@ -123,8 +125,8 @@ impl Scene {
     /// Runs the queries once.
     pub fn run(&self, kind: Kind, disk: Disk) -> Result<Measured> {
         let throttle = (disk == Disk::Throttled).then_some(Throttle {
-            major: self.device.0,
-            minor: self.device.1,
+            major: self.device.major,
+            minor: self.device.minor,
             reads_per_s: SLOW.0,
             read_bytes_per_s: SLOW.1,
         });
@@ -377,16 +379,4 @@ impl Drop for Mounted<'_> {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// The disk behind a partition: limits are for whole disks only.
-fn whole_disk(device: u64) -> (u32, u32) {
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let link = format!("/sys/dev/block/{major}:{minor}");
-    let parent = Path::new(&link).join("partition").exists().then(|| {
-        let text = fs::read_to_string(Path::new(&link).join("../dev")).ok()?;
-        let (major, minor) = text.trim().split_once(':')?;
-        Some((major.parse().ok()?, minor.parse().ok()?))
-    });
-    parent.flatten().unwrap_or((major, minor))
 }
