@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
 
 use crate::error::WebError;
-use crate::server::{Door, accept, listen};
+use crate::server::{Door, accept, listen, spawn};
 
 /// Connections at a time.
 pub const CONNECTIONS_MAX: usize = 64;
@@ -62,22 +62,12 @@ impl Exporter {
         let listener = listen(address)?;
         let address = listener.local_addr().map_err(WebError::Start)?;
         let (stop, stopped) = watch::channel(false);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .max_blocking_threads(ANSWERS_MAX)
-            .build()
-            .map_err(WebError::Start)?;
         let (text, turns): (Text, _) = (Arc::new(text), Arc::new(Semaphore::new(ANSWERS_MAX)));
         let door = Door { seats: Arc::new(Semaphore::new(CONNECTIONS_MAX)), descriptors: None };
         let work = accept(listener, stopped.clone(), door, move |stream, _| {
             serve(Arc::clone(&text), Arc::clone(&turns), stopped.clone(), stream)
         });
-        let thread = std::thread::Builder::new().name("web-metrics".to_owned()).spawn(move || {
-            runtime.block_on(work);
-            // A text that is being made may hang: it is not waited for.
-            runtime.shutdown_background();
-        });
-        Ok(Exporter { address, stop, thread: Some(thread.map_err(WebError::Start)?) })
+        Ok(Exporter { address, stop, thread: Some(spawn("web-metrics", ANSWERS_MAX, work)?) })
     }
 
     /// Where it listens.

@@ -179,17 +179,8 @@ impl Server {
 
     /// A thread with a runtime of its own: what it accepts never moves to another.
     fn spawn(&mut self, name: &str, work: impl Future<Output = ()> + Send + 'static) -> Result<(), WebError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .max_blocking_threads(OPENERS * self.site.options.threads.max(1) as usize)
-            .build()
-            .map_err(WebError::Start)?;
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-            runtime.block_on(work);
-            // Openers may hang in a file system: they are not waited for.
-            runtime.shutdown_background();
-        });
-        self.threads.push(thread.map_err(WebError::Start)?);
+        let openers = OPENERS * self.site.options.threads.max(1) as usize;
+        self.threads.push(spawn(name, openers, work)?);
         Ok(())
     }
 }
@@ -198,6 +189,25 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// A thread with a runtime that has up to `blocking` threads for what may wait.
+pub(crate) fn spawn(
+    name: &str,
+    blocking: usize,
+    work: impl Future<Output = ()> + Send + 'static,
+) -> Result<JoinHandle<()>, WebError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(blocking)
+        .build()
+        .map_err(WebError::Start)?;
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        runtime.block_on(work);
+        // What waits may hang in a file system, or for another process: it is not waited for.
+        runtime.shutdown_background();
+    });
+    thread.map_err(WebError::Start)
 }
 
 pub(crate) fn listen(address: SocketAddr) -> Result<StdListener, WebError> {
