@@ -130,12 +130,7 @@ pub fn meant(file: Option<&Path>) -> Result<Found> {
     if let Some(file) = file {
         // The last component may be a link that leads elsewhere: what is opened is what counts.
         let real = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-        let depth = |found: &Found| {
-            let mount_point = found.info.mount_point.as_ref()?;
-            real.starts_with(mount_point).then(|| mount_point.components().count())
-        };
-        let holders = bodies.iter().enumerate().filter_map(|(at, found)| Some((depth(found)?, at)));
-        if let Some((_, at)) = holders.max() {
+        if let Some(at) = holder(&bodies, &real) {
             return Ok(bodies.swap_remove(at));
         }
         if let Some(path) = bodies.iter().find_map(|found| mounted_path(&found.info, &real)) {
@@ -152,6 +147,16 @@ pub fn meant(file: Option<&Path>) -> Result<Found> {
             Err(ControlError::invalid(text).into())
         }
     }
+}
+
+/// The mount that holds a file, whose path has no links: of mounts within others, the innermost.
+pub fn holder(bodies: &[Found], real: &Path) -> Option<usize> {
+    let depth = |found: &Found| {
+        let mount_point = found.info.mount_point.as_ref()?;
+        real.starts_with(mount_point).then(|| mount_point.components().count())
+    };
+    let holders = bodies.iter().enumerate().filter_map(|(at, found)| Some((depth(found)?, at)));
+    holders.max().map(|(_, at)| at)
 }
 
 /// The path on the mount of a file of its origin.

@@ -96,10 +96,7 @@ fn row(path: &Path, bodies: &mut Vec<Found>) -> Result<Row, ControlError> {
     let failed = |error: std::io::Error| ControlError::failed(format!("{}: {error}", path.display()));
     let bytes = rustix::fs::fstat(&named).map_err(|error| failed(error.into()))?.st_size.unsigned_abs();
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    // Of a mount within another the inner one has the file.
-    let mount_points = bodies.iter().filter_map(|body| body.info.mount_point.as_ref());
-    let mount_points = mount_points.filter(|mount_point| real.starts_with(mount_point));
-    let mount = mount_points.max_by_key(|mount_point| mount_point.components().count()).cloned();
+    let mount = bodies::holder(bodies, &real).and_then(|at| bodies[at].info.mount_point.clone());
     let mut stories = Vec::new();
     bodies.retain_mut(|body| {
         let is_asked = match &mount {
