@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::ffi::OsStr;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fuser::{FileAttr, Request};
@@ -25,6 +25,7 @@ use crate::options::Hosted;
 use crate::programs::Programs;
 use crate::reading::Limiter;
 use crate::tiers::{self, TierThreads};
+use crate::watching::Watched;
 use crate::{MountError, MountOptions};
 
 /// The parts of a mount, each a type with rules of its own.
@@ -38,8 +39,8 @@ pub(crate) struct Core {
     pub(crate) programs: Programs,
     pub(crate) tier_threads: TierThreads,
     pub(crate) page_dropper: PageDropper,
-    /// Whether the kernel keeps what is read for its pages.
-    lends: AtomicBool,
+    /// What the kernel does with what is read for its pages, once it keeps that.
+    watched: OnceLock<Arc<Watched>>,
     /// Reads that wait for blocks, or would.
     pub(crate) limiter: Limiter<Read>,
     /// Whether a control door gave the mount point back; by now it may be another mount's.
@@ -92,18 +93,25 @@ impl Core {
             programs,
             tier_threads: TierThreads::default(),
             page_dropper,
-            lends: AtomicBool::new(false),
+            watched: OnceLock::new(),
             broken: AtomicBool::new(false),
         })
     }
 
     /// From now on the kernel keeps what is read: its pages are watched.
-    pub(crate) fn begin_to_lend(&self) {
-        self.lends.store(true, Ordering::Release);
+    pub(crate) fn lend(&self, watched: Watched) -> Arc<Watched> {
+        Arc::clone(self.watched.get_or_init(|| Arc::new(watched)))
     }
 
     pub(crate) fn lends(&self) -> bool {
-        self.lends.load(Ordering::Acquire)
+        self.watched.get().is_some()
+    }
+
+    /// Takes note of what programs did with what is lent, before a block is fetched.
+    pub(crate) fn catch_up(&self) {
+        if let Some(watched) = self.watched.get() {
+            watched.catch_up(self);
+        }
     }
 
     /// A control door gave the mount point back.

@@ -207,7 +207,6 @@ impl Mounted {
             Ok((watch, thread)) => {
                 self.watch = Some(watch);
                 self.helpers.push(thread);
-                self.core.begin_to_lend();
                 Ok(())
             }
             Err(error) if options.frames == Keeper::Auto => {

@@ -224,6 +224,7 @@ impl Core {
     ) -> io::Result<()> {
         let content = &handle.content;
         content.refresh(&self.shelf, handle.number, &handle.file)?;
+        self.catch_up();
         let wanted = Wanted {
             owner,
             file: content.file(),

@@ -7,9 +7,9 @@
 use std::collections::HashMap;
 use std::io::{self, PipeReader, PipeWriter};
 use std::ops::Range;
-use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -27,8 +27,10 @@ const KINDS: [Kind; 4] = [Kind::Read, Kind::Fault, Kind::Mapped, Kind::Gone];
 /// Buffer for events of each processor, in KiB: 2 ms of reads without a pause are an eighth of it.
 const BUFFER_KB: u32 = 1024;
 /// Between two looks at events that come one after the other. What is dropped is decided when
-/// blocks come, so that only the order of references waits for this.
+/// blocks come, and a read that brings one [catches up](Watched::catch_up) first.
 const REST: Duration = Duration::from_millis(2);
+/// Between two looks of reads, for each processor: its buffer is read in a quarter of that.
+const LOOK_NS: u64 = 4_000;
 
 /// Mounts of this process that were watched so far.
 static STARTED: AtomicU64 = AtomicU64::new(0);
@@ -70,6 +72,42 @@ impl Reads {
 pub(crate) struct Watch {
     /// The thread ends when this is closed.
     _end: PipeWriter,
+}
+
+/// What the kernel told and nobody took note of yet. `None`: nobody watches any more.
+pub(crate) struct Watched(Mutex<Option<Events>>);
+
+struct Events {
+    feed: Feed,
+    reads: Reads,
+    /// Goes last: the kernel keeps an instance whose buffers are open.
+    _instance: Instance,
+}
+
+impl Watched {
+    /// Takes note of what happened before a block is fetched, if the last look was not just now:
+    /// programs that go on by hits are ahead of what was told, and what they left is what goes.
+    pub(crate) fn catch_up(&self, core: &Core) {
+        if let Some(events) = &mut *self.lock() {
+            let lanes = events.feed.descriptors().count() as u64;
+            if clock::monotonic_ns().saturating_sub(events.feed.taken_until_ns()) > LOOK_NS * lanes {
+                // The thread that watches says it.
+                let _ = events.round(core);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Events>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Events {
+    /// How many came.
+    fn round(&mut self, core: &Core) -> Result<usize, WatchError> {
+        let Events { feed, reads, .. } = self;
+        feed.round(|told| tell(core, reads, told))
+    }
 }
 
 /// What the kernel and the rights of this process lack for that. Mounts tracefs, if it is not
@@ -122,16 +160,21 @@ pub(crate) fn start(
         instance.filter(kind, &format!("s_dev == {dev}"))?;
         instance.enable(kind, true)?;
     }
+    let failed_to_start = failed("start the thread that watches");
+    let cloned: io::Result<_> =
+        feed.descriptors().map(|descriptor| descriptor.try_clone_to_owned()).collect();
+    let buffers: Vec<OwnedFd> = cloned.map_err(failed("copy a descriptor of a buffer"))?;
     let (end, writer) = io::pipe().map_err(failed("pipe, to end the thread that watches"))?;
+    let events = Events { feed, reads: Reads::default(), _instance: instance };
+    let watched = core.lend(Watched(Mutex::new(Some(events))));
     let core = Arc::clone(core);
     let thread = std::thread::Builder::new().name("pantler-watch".into());
-    let thread = thread
-        .spawn(move || {
-            watch(&core, feed, &end);
-            drop(instance);
-        })
-        .map_err(failed("start the thread that watches"))?;
-    Ok((Watch { _end: writer }, thread))
+    let thread = thread.spawn(move || {
+        watch(&core, &watched, &buffers, &end);
+        drop(buffers);
+        watched.lock().take();
+    });
+    Ok((Watch { _end: writer }, thread.map_err(failed_to_start)?))
 }
 
 /// The device of a mount, as events write it. The mount itself is not asked: the caller may be its
@@ -142,29 +185,32 @@ fn device(mountpoint: &std::path::Path) -> io::Result<u32> {
     found.map(|mount| mount.dev).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-fn watch(core: &Core, mut feed: Feed, end: &PipeReader) {
+fn watch(core: &Core, watched: &Watched, buffers: &[OwnedFd], end: &PipeReader) {
     clock::sharpen_timers();
-    let mut reads = Reads::default();
     loop {
-        let count = match feed.round(|told| tell(core, &mut reads, told)) {
-            Ok(count) => count,
-            Err(error) => {
-                tracing::error!(%error, "the mount's reads are not seen any more: its programs go on by misses alone");
-                return;
+        let (count, is_behind) = {
+            let mut events = watched.lock();
+            let Some(events) = &mut *events else { return };
+            let count = match events.round(core) {
+                Ok(count) => count,
+                Err(error) => {
+                    tracing::error!(%error, "the mount's reads are not seen any more: its programs go on by misses alone");
+                    return;
+                }
+            };
+            if events.feed.take_lost() > 0 {
+                // Hits that are not counted, and pages that count as lent until their block leaves.
+                tracing::debug!("events of the mount were lost");
             }
+            (count, events.feed.is_behind())
         };
-        if feed.take_lost() > 0 {
-            // Hits that are not counted, and pages that count as lent until their block leaves.
-            tracing::debug!("events of the mount were lost");
-        }
         // Where more is there already, the next round follows at once.
-        let rests = count > 0 && !feed.is_behind();
-        if rests {
+        if count > 0 && !is_behind {
             std::thread::sleep(REST);
         }
-        let wait = (count > 0 || feed.is_behind()).then(Timespec::default);
+        let wait = (count > 0 || is_behind).then(Timespec::default);
         let mut polled: Vec<PollFd<'_>> = std::iter::once(end.as_fd())
-            .chain(feed.descriptors())
+            .chain(buffers.iter().map(AsFd::as_fd))
             .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
             .collect();
         // An interrupted wait is a short one.
