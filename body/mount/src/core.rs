@@ -39,7 +39,7 @@ pub(crate) struct Core {
     pub(crate) programs: Programs,
     pub(crate) tier_threads: TierThreads,
     pub(crate) page_dropper: PageDropper,
-    /// What the kernel does with what is read for its pages, once it keeps that.
+    /// The kernel's pages of this mount, once they are its frames.
     watched: OnceLock<Arc<Watched>>,
     /// Reads that wait for blocks, or would.
     pub(crate) limiter: Limiter<Read>,

@@ -74,13 +74,13 @@ pub(crate) struct Watch {
     _end: PipeWriter,
 }
 
-/// What the kernel told and nobody took note of yet. `None`: nobody watches any more.
+/// Events of the kernel, of which the cache has not heard yet. `None`: they are watched no more.
 pub(crate) struct Watched(Mutex<Option<Events>>);
 
 struct Events {
     feed: Feed,
     reads: Reads,
-    /// Goes last: the kernel keeps an instance whose buffers are open.
+    /// Removed last: the kernel keeps an instance while its buffers are open.
     _instance: Instance,
 }
 

@@ -50,8 +50,8 @@ pub struct SteerOptions {
     pub profile: Option<Profile>,
     /// How frames are shared between owners.
     pub allocation: Allocation,
-    /// Policy of an owner that gave no hints; without one `auto`, and LRU where runs join: each
-    /// shall be harmed by no other as under that.
+    /// Policy of an owner that gave no hints; without one `auto`. Where runs join, each has that to
+    /// itself, and what is of none of them leaves by LRU.
     pub common_policy: Option<Spec>,
     /// When control is lost.
     pub revocation: Revocation,
@@ -123,7 +123,7 @@ impl SteerOptions {
         }
     }
 
-    /// The policy of an owner that gave no hints.
+    /// The policy of blocks without an owner that gave hints.
     pub(crate) fn policy(&self) -> Spec {
         let unless_chosen = if self.takes_runs { PolicyName::Lru } else { PolicyName::Auto };
         self.common_policy.unwrap_or(unless_chosen.spec())

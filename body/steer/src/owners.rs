@@ -163,9 +163,15 @@ impl Owners {
             Some(parent) if continued.is_none() => steward.born(owner, parent),
             _ => {}
         });
-        if let Some(profile) = &run.profile
-            && let Err(error) = engine.tell(|steward| profile.begin(steward, owner))
-        {
+        let begun = match &run.profile {
+            Some(profile) => engine.tell(|steward| profile.begin(steward, owner)),
+            None if self.takes_runs && continued.is_none() => {
+                engine.tell(|steward| steward.find_policy(owner));
+                Ok(())
+            }
+            None => Ok(()),
+        };
+        if let Err(error) = begun {
             if continued.is_none() {
                 engine.exit(owner);
             }

@@ -119,6 +119,33 @@ fn a_smart_run_and_an_oblivious_one_share_a_budget() {
     });
 }
 
+/// Two programs that say nothing: what one reads in cycles stays in part, and the other's stays.
+#[test]
+fn runs_that_say_nothing_find_their_policy() {
+    in_turn(|| {
+        let scratch = Scratch::new("silent");
+        let (cycled, hot) = (scratch.file("cycled", 24 * MIB), scratch.file("hot", 2 * MIB));
+        let steer = session(20 * MIB);
+        let (mut cycles, mut stays) = (Program::start(), Program::start());
+        cycles.join(&steer, "cycles", None);
+        stays.join(&steer, "stays", None);
+        let rounds = 8;
+        for _ in 0..rounds {
+            cycles.read(&cycled);
+            stays.read(&hot);
+        }
+        let cycles = counted(&steer, "cycles").expect("an owner");
+        let stays = counted(&steer, "stays").expect("an owner");
+        // LRU would keep nothing of the one, and the other would wait for all of its rounds.
+        let (all, hots) = (rounds * 24 * MIB / block_bytes(), rounds * 2 * MIB / block_bytes());
+        let read = |counters: Counters| counters.misses + counters.ahead_used;
+        assert!(cycles.references * 100 >= all * 99, "{cycles:?}");
+        assert!(read(cycles) < all * 7 / 10, "{cycles:?}");
+        assert!(read(stays) <= hots * 102 / 100, "{stays:?}");
+        steer.validate();
+    });
+}
+
 /// Protects the owner of a reference where programs start and end faster than they can be looked
 /// at: `/proc` knows nothing of them any more when their events come.
 #[test]

@@ -88,6 +88,13 @@ impl Steward {
         Ok(())
     }
 
+    /// `owner` is a program that says nothing of what it reads: it gets `auto` for its own, so that
+    /// what it reads is told apart from what others do, and LRU-SP protects them from it. Past the
+    /// bound of owners in control it goes on as one without.
+    pub fn find_policy(&mut self, owner: OwnerId) {
+        let _ = self.set_policy(owner, 0, PolicyName::Auto);
+    }
+
     /// C2: the policy of a priority for `owner`.
     pub fn policy(&self, owner: OwnerId, priority: i32) -> PolicyName {
         self.manager_of(owner).map_or(PolicyName::Lru, |manager| manager.policy(priority))

@@ -14,6 +14,7 @@
 //! `PANTLER_READS_POLICY` names another policy than `auto`, for the table in
 //! docs/decisions/0142-a-mount-finds-its-policy.md.
 
+mod beside;
 mod patterns;
 mod rivals;
 
