@@ -8,6 +8,7 @@ use kernels::Extent;
 mod bench_sim;
 mod checks;
 mod demo;
+mod endure;
 mod fuzz;
 mod install;
 mod kernels;
@@ -39,6 +40,7 @@ usage: cargo xtask <command>
   limits           programs in a group with a limit on everything, beside MIN (--repeats N, --only PROGRAM); needs root
   rivals           real programs by the kernel alone, vmtouch, nocache, bindfs and others, beside Pantler (--repeats N, --quick,
                    --only ROW|RIVAL and again for others); needs root
+  endure           runs that join a daemon and leave it, with kills of all (--minutes N, --runs N, --seed N); needs root
   bench-stores     mounts of a server of S3 under load, beside that server alone; builds s3s-fs, which takes minutes
   fuzz [SECONDS]   each fuzz target so long, default 60; needs a nightly compiler
   bench-sim        the simulator beside libCacheSim (--requests N, --pairs N, --trace NAME, --only POLICY,
@@ -84,6 +86,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["machine-read", rest @ ..] => machine::read(rest),
         ["limits", rest @ ..] => limits::limits(rest),
         ["rivals", rest @ ..] => rivals::rivals(rest),
+        ["endure", rest @ ..] => endure::endure(rest),
         ["bench-stores"] => stores::bench(),
         ["kernels", "--quick", names @ ..] => kernels::kernels(names, Extent::Quick),
         ["kernels", names @ ..] => kernels::kernels(names, Extent::Everything),
