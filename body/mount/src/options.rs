@@ -64,6 +64,16 @@ pub enum Keeper {
     Auto,
 }
 
+impl Keeper {
+    /// Whether the kernel can keep frames of mounts without tiers here.
+    ///
+    /// # Errors
+    /// What it or this process lacks.
+    pub fn check_kernel() -> Result<(), MountError> {
+        Ok(watching::check()?)
+    }
+}
+
 impl std::str::FromStr for Keeper {
     type Err = MountError;
 
