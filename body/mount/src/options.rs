@@ -70,7 +70,7 @@ impl Keeper {
     /// # Errors
     /// What it or this process lacks.
     pub fn check_kernel() -> Result<(), MountError> {
-        Ok(watching::check()?)
+        Ok(watching::look()?)
     }
 }
 

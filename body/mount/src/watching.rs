@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::io::{self, PipeReader, PipeWriter};
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -116,18 +117,35 @@ impl Events {
 /// # Errors
 /// What is missing.
 pub(crate) fn check() -> Result<(), WatchError> {
+    may_watch()?;
+    tells_of_reads(&instance::tracefs()?)
+}
+
+/// The same, as far as it can be told without mounting anything.
+///
+/// # Errors
+/// What is missing.
+pub(crate) fn look() -> Result<(), WatchError> {
+    may_watch()?;
+    instance::mounted_tracefs().map_or(Ok(()), |tracefs| tells_of_reads(&tracefs))
+}
+
+fn may_watch() -> Result<(), WatchError> {
     pid_namespace::need_initial()?;
-    let missing = |what, remedy: &str| KernelError::Missing { what, remedy: remedy.into() };
-    if !rustix::process::geteuid().is_root() {
-        return Err(missing("the right to watch the page cache", "run as root").into());
+    match rustix::process::geteuid().is_root() {
+        true => Ok(()),
+        false => Err(missing("the right to watch the page cache", "run as root")),
     }
-    // A probe tells of a read before its page is there: that would be taken for a hit.
-    let has_tracepoints = has_tracepoints(&instance::tracefs()?);
-    if !has_tracepoints {
-        let remedy = "run Linux 6.12 or newer, or take frames of the mount's own";
-        return Err(missing("a tracepoint of filemap", remedy).into());
-    }
-    Ok(())
+}
+
+// A probe tells of a read before its page is there: that would be taken for a hit.
+fn tells_of_reads(tracefs: &Path) -> Result<(), WatchError> {
+    let remedy = "run Linux 6.12 or newer, or take frames of the mount's own";
+    has_tracepoints(tracefs).then_some(()).ok_or_else(|| missing("a tracepoint of filemap", remedy))
+}
+
+fn missing(what: &'static str, remedy: &str) -> WatchError {
+    KernelError::Missing { what, remedy: remedy.into() }.into()
 }
 
 /// Watches what happens to pages of the mount with this path, in a thread of its own. To be
@@ -135,10 +153,7 @@ pub(crate) fn check() -> Result<(), WatchError> {
 ///
 /// # Errors
 /// What the kernel lacks or refuses.
-pub(crate) fn start(
-    core: &Arc<Core>,
-    mountpoint: &std::path::Path,
-) -> Result<(Watch, JoinHandle<()>), WatchError> {
+pub(crate) fn start(core: &Arc<Core>, mountpoint: &Path) -> Result<(Watch, JoinHandle<()>), WatchError> {
     if let Err(error) = clean_leftovers() {
         tracing::warn!(%error, "could not look for leftovers of crashed mounts and runs");
     }
@@ -179,7 +194,7 @@ pub(crate) fn start(
 
 /// The device of a mount, as events write it. The mount itself is not asked: the caller may be its
 /// server.
-fn device(mountpoint: &std::path::Path) -> io::Result<u32> {
+fn device(mountpoint: &Path) -> io::Result<u32> {
     let mounts = mount_table::mounts()?;
     let found = mounts.iter().rfind(|mount| mount.place == mountpoint);
     found.map(|mount| mount.dev).ok_or_else(|| io::ErrorKind::NotFound.into())
