@@ -1,5 +1,5 @@
 # Everything here forwards to `cargo xtask`, which says what it does and installs what is missing.
-.PHONY: all demo test test-python bench bench-sim kernels machine rivals fuzz ci install dust-full
+.PHONY: all demo test test-python bench bench-sim kernels machine rivals endure fuzz ci install dust-full
 .DEFAULT_GOAL := all
 PREFIX ?= /usr/local
 
@@ -32,6 +32,10 @@ machine:
 # Real programs by what else keeps files in memory, and by Pantler; needs root.
 rivals:
 	cargo xtask rivals
+
+# Runs that join a daemon and leave it, with kills of all, for ten minutes; needs root.
+endure:
+	cargo xtask endure
 
 # FUZZ_SECONDS for each target.
 FUZZ_SECONDS ?= 60

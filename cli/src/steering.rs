@@ -36,7 +36,7 @@ pub struct Words {
     #[arg(long, value_name = "NAME", default_value = "lru-sp", value_parser = named(values::allocations, values::allocation), hide_possible_values = true)]
     pub allocation: Allocation,
     /// How blocks that no hint or profile names are replaced, such as arc or s3-fifo; see `pantler
-    /// sim --policy help`; without --memory one without parameters. With --memory and without a
+    /// sim --policy help`; without --memory one without parameters. Of a steered program without a
     /// hint or profile auto, whichever misses least
     #[arg(long, value_name = "POLICY", value_parser = named(values::policies, values::online), hide_possible_values = true)]
     pub policy: Option<Spec>,
