@@ -23,6 +23,7 @@ pub fn install(arguments: &[&str]) -> Result<()> {
     let layout = Layout {
         prefix: std::path::absolute(prefix)?.to_string_lossy().trim_end_matches('/').to_owned(),
         libraries: "lib".to_owned(),
+        library_mode: 0o755,
         zsh: "share/zsh/site-functions",
     };
     let entries = layout.entries(Path::new(BUILT))?;

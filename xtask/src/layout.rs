@@ -19,6 +19,8 @@ pub struct Layout {
     pub prefix: String,
     /// The folder of libraries, below the prefix.
     pub libraries: String,
+    /// The mode of the library that programs load: rpm takes one that is not executable for data.
+    pub library_mode: u32,
     /// The folder of zsh's completions, below the prefix.
     pub zsh: &'static str,
 }
@@ -93,7 +95,8 @@ impl Layout {
 
     fn library(&self, name: &str, part: Part, content: Content) -> Entry {
         let place = format!("{}/{name}", self.libraries);
-        Entry { place, part, mode: 0o644, content }
+        let mode = if part == Part::Main { self.library_mode } else { 0o644 };
+        Entry { place, part, mode, content }
     }
 
     /// What `pkg-config` says of the library.

@@ -51,7 +51,7 @@ usage: cargo xtask <command>
                    stands for the root of the system)
   package [KIND ...]
                    packages into target/packages: deb, rpm, wheel, or all of them; --try installs those for Debian in a
-                   guest, and follows GUIDE.md there, which needs root and Debian's mirror
+                   guest and follows GUIDE.md there, which needs root and Debian's mirror, and those of rpm below a folder
 ";
 
 /// Run where the program they start, or are, shall run.

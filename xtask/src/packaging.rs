@@ -36,8 +36,10 @@ struct Job {
     date: String,
 }
 
-/// Makes packages of these kinds, all of them without any. `--try` does nothing but install the
-/// packages for Debian in a guest. `--built DIR` packs what lies there as it is, into `--out DIR`.
+/// Makes packages of these kinds, all of them without any.
+///
+/// `--try` tries them, too: those for Debian in a guest, those of rpm below a folder. `--built DIR`
+/// packs what lies there as it is, into `--out DIR`.
 ///
 /// # Errors
 /// What could not be built or packed; all promises that a guest did not keep.
@@ -55,7 +57,7 @@ pub fn package(arguments: &[&str]) -> Result<()> {
         }
     }
     if kinds.is_empty() {
-        kinds = if is_tried { vec!["deb"] } else { KINDS.to_vec() };
+        kinds = if is_tried { vec!["deb", "rpm"] } else { KINDS.to_vec() };
     }
     if built.is_none() {
         install::build()?;
@@ -76,7 +78,12 @@ pub fn package(arguments: &[&str]) -> Result<()> {
                     trial::in_guest(&made)?;
                 }
             }
-            "rpm" => job.rpm()?,
+            "rpm" => {
+                let made = job.rpm()?;
+                if is_tried {
+                    job.try_rpm(&made)?;
+                }
+            }
             _ => python::wheel(&job.out)?,
         }
     }
@@ -117,7 +124,9 @@ fn zip(folder: &Path, names: &str) -> Result<()> {
 fn maintainer() -> Result<String> {
     match (std::env::var("DEBFULLNAME"), std::env::var("DEBEMAIL")) {
         (Ok(name), Ok(address)) => Ok(format!("{name} <{address}>")),
-        _ => last_commit("%an <%ae>").context("who packs it? Set DEBFULLNAME and DEBEMAIL"),
+        _ => {
+            last_commit("%an <%ae>").context("the packages have no maintainer: set DEBFULLNAME and DEBEMAIL")
+        }
     }
 }
 
@@ -125,7 +134,7 @@ fn maintainer() -> Result<String> {
 fn date() -> Result<String> {
     std::env::var("SOURCE_DATE_EPOCH")
         .or_else(|_| last_commit("%ct"))
-        .context("of when are the packages? Set SOURCE_DATE_EPOCH")
+        .context("the packages have no date: set SOURCE_DATE_EPOCH")
 }
 
 fn last_commit(format: &str) -> Result<String> {

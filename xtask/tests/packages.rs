@@ -113,7 +113,7 @@ fn the_packages_for_debian_have_what_users_look_for() {
     assert!(dynamic.contains(&format!("Library soname: [{}]", loaded.display())), "{dynamic}");
 }
 
-/// Protects what dpkg decides by: who made it, what it needs, and what is done with it.
+/// Protects what dpkg decides by: version, maintainer, dependencies, scripts and the unit.
 #[test]
 fn the_packages_for_debian_say_what_they_need() {
     let packages = &*PACKAGES;
@@ -135,14 +135,13 @@ fn the_packages_for_debian_say_what_they_need() {
     }
     let unit = fs::read_to_string(root.join("usr/lib/systemd/system/pantler.service")).unwrap();
     assert!(unit.contains("\nExecStart=/usr/bin/pantler daemon ") && !unit.contains('@'), "{unit}");
-    // A mount of the daemon is everybody's: these settings would keep it in the service.
+    // All programs see a mount of the daemon: these settings would hide it in the service.
     for apart in ["PrivateTmp", "PrivateDevices", "PrivateMounts", "ProtectSystem", "ProtectHome"] {
         assert!(!unit.contains(apart), "{apart}");
     }
 }
 
-/// Protects those who compare packages with the source: what was built once is packed to the same
-/// bytes.
+/// Protects a comparison of packages with their source: one build is packed to the same bytes.
 #[test]
 fn the_same_build_gives_the_same_packages() {
     let again = Packages::make("again");

@@ -25,6 +25,7 @@ impl Job {
         let layout = Layout {
             prefix: "/usr".to_owned(),
             libraries: format!("lib/{}", triplet.trim()),
+            library_mode: 0o644,
             zsh: "share/zsh/vendor-completions",
         };
         let entries = layout.entries(&self.built)?;
@@ -48,7 +49,7 @@ impl Job {
             .collect()
     }
 
-    /// What policy wants beside what is installed elsewhere, too.
+    /// Debian's policy wants these beside the common list.
     fn documents(&self, name: &str, part: Part, stage: &Path) -> Result<()> {
         if part == Part::Development {
             fs::create_dir_all(stage.join("usr/share/doc"))?;
