@@ -1,5 +1,5 @@
 # Everything here forwards to `cargo xtask`, which says what it does and installs what is missing.
-.PHONY: all demo test test-python bench bench-sim kernels machine rivals endure fuzz ci install dust-full
+.PHONY: all demo test test-python bench bench-sim kernels machine rivals endure fuzz ci install packages dust-full
 .DEFAULT_GOAL := all
 PREFIX ?= /usr/local
 
@@ -50,6 +50,10 @@ ci:
 
 install:
 	cargo xtask install --prefix $(PREFIX)
+
+# KINDS names some: deb, rpm, wheel.
+packages:
+	cargo xtask package $(KINDS)
 
 dust-full:
 	cargo run --release --package pantler-dust --example full

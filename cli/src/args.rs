@@ -1,7 +1,8 @@
 //! The words of the command line.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use std::path::PathBuf;
 
 use crate::output;
 
@@ -60,6 +61,9 @@ pub enum Command {
     Profiles(crate::profiles::Profiles),
     /// Print completions for a shell
     Completions(Completions),
+    /// Write the manual pages of all commands, for packages
+    #[command(hide = true)]
+    Manual(Manual),
     /// Take an identity, wait for the word, become the program
     #[command(name = crate::stage::WORD, hide = true)]
     Stage(crate::stage::Stage),
@@ -76,6 +80,18 @@ pub fn completions(arguments: &Completions) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut Arguments::command(), "pantler", &mut script);
     output::text(&String::from_utf8(script)?)
+}
+
+#[derive(Debug, Args)]
+pub struct Manual {
+    /// A folder that is there
+    pub folder: PathBuf,
+}
+
+/// Writes a page for each command that is not hidden: `pantler.1`, `pantler-run.1` and so on.
+pub fn manual(arguments: &Manual) -> Result<()> {
+    clap_mangen::generate_to(Arguments::command(), &arguments.folder)
+        .with_context(|| format!("cannot write pages to {}", arguments.folder.display()))
 }
 
 #[cfg(test)]

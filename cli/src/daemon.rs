@@ -8,6 +8,7 @@ use pantler_control::{Body, ControlError, Size, Speaker, runtime};
 use pantler_mount::Mounted;
 use pantler_steer::{HitWatch, Steer, SteerOptions};
 use pantler_steward::Allocation;
+use sd_notify::NotifyState;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -83,6 +84,13 @@ impl Launcher for Mounts {
     }
 }
 
+/// Tells systemd, where it started us and waits for it.
+fn notify(state: NotifyState) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        tracing::warn!(%error, "systemd cannot be told");
+    }
+}
+
 /// Hosts mounts, and steers, until it is told to end; then it unmounts them.
 pub fn daemon(arguments: &Daemon) -> Result<()> {
     let ending = crate::children::told_to_end()?;
@@ -100,6 +108,7 @@ pub fn daemon(arguments: &Daemon) -> Result<()> {
     let mut steer = arguments.steer()?;
     steer.iter().try_for_each(|steer| host.add(steer.body()))?;
     tell!("listening at {}", server.path().display());
+    notify(NotifyState::Ready);
     while !ending.load(Ordering::SeqCst) {
         std::thread::sleep(LOOK);
         if let Some(stopped) = steer.take_if(|steer| steer.is_stopped()) {
@@ -111,6 +120,7 @@ pub fn daemon(arguments: &Daemon) -> Result<()> {
             host.remove(&gone.body);
         }
     }
+    notify(NotifyState::Stopping);
     drop(server);
     for Hosted { mounted, .. } in mounted.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
         if let Err(error) = mounted.unmount() {

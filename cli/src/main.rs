@@ -99,6 +99,7 @@ fn dispatch(command: Command) -> anyhow::Result<u8> {
         Command::Daemon(words) => daemon::daemon(&words)?,
         Command::Profiles(profiles) => profiles::show(&profiles)?,
         Command::Completions(completions) => args::completions(&completions)?,
+        Command::Manual(words) => args::manual(&words)?,
         Command::Stage(stage) => stage::stage(&stage)?,
     }
     Ok(0)

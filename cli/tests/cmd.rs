@@ -405,3 +405,28 @@ fn a_reader_of_standard_error_that_went_away_changes_no_status() {
         assert!(!said.stderr.is_empty(), "{words:?} says nothing");
     }
 }
+
+/// Protects what packages take: a page for each command that the help names, which `man` finds by
+/// its name, and none for the commands that are hidden.
+#[test]
+fn each_command_has_a_manual_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["manual", folder.path().to_str().unwrap()];
+    assert_eq!(transcript(&words), (0, String::new(), String::new()));
+    let (_, help, _) = transcript(&["--help"]);
+    let commands = help.split("Commands:").nth(1).unwrap().split("Options:").next().unwrap();
+    let commands = commands.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let named: Vec<&str> = commands.filter(|name| !name.is_empty() && *name != "help").collect();
+    assert!(named.len() > 15, "{named:?}");
+    for name in named {
+        let page = folder.path().join(format!("pantler-{name}.1"));
+        let text = std::fs::read_to_string(&page).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(text.contains(&format!(".SH NAME\npantler\\-{name} \\- ")), "{name}: {text}");
+    }
+    for hidden in ["manual", "internal-stage"] {
+        assert!(!folder.path().join(format!("pantler-{hidden}.1")).exists(), "{hidden}");
+    }
+    let absent = folder.path().join("absent");
+    let (status, _, err) = transcript(&["manual", absent.to_str().unwrap()]);
+    assert!(status == 1 && err.contains("cannot write pages to"), "{status}: {err}");
+}

@@ -6,9 +6,11 @@ mod place;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use pantler_rig::{eventually, undisturbed};
 use place::{Daemon, Place, number, quote_rights};
@@ -336,4 +338,26 @@ fn an_ordinary_user_joins_with_own_programs_alone() {
     let (status, said) = as_user(&["stat", "page-cache", "--json"]);
     assert!(status == Some(0) && said.contains("\"files\":[]") && !said.contains(data), "{said}");
     of_root.end();
+}
+
+/// Protects the service of systemd: it is told when the socket listens, and when the daemon ends.
+#[test]
+fn systemd_is_told_when_a_daemon_listens_and_when_it_ends() {
+    let _turn = turn();
+    let Some(place) = Place::new() else { return };
+    let path = place.folder.path().join("notify");
+    let systemd = UnixDatagram::bind(&path).unwrap();
+    systemd.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let told = || {
+        let mut bytes = [0; 64];
+        let count = systemd.recv(&mut bytes).expect("systemd is told");
+        String::from_utf8_lossy(&bytes[..count]).into_owned()
+    };
+    let mut command = place.command(&["daemon"]);
+    let mut daemon = Daemon(command.env("NOTIFY_SOCKET", &path).stderr(Stdio::null()).spawn().unwrap());
+    assert_eq!(told(), "READY=1\n");
+    assert!(place.folder.path().join("run/control.sock").exists());
+    kill_process(Pid::from_child(&daemon.0), Signal::TERM).unwrap();
+    assert_eq!(told(), "STOPPING=1\n");
+    assert!(daemon.0.wait().unwrap().success());
 }

@@ -12,7 +12,7 @@
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 mod arm64;
 mod guest;
@@ -24,8 +24,8 @@ mod store;
 use crate::packages;
 use crate::shell::{self, say};
 use crate::suites::{self, Suite};
-use guest::Clock;
-use results::Results;
+use guest::{Clock, Disks};
+pub use results::Results;
 use store::{Kernel, Store};
 
 /// What it needs on this machine.
@@ -147,9 +147,24 @@ impl Guests {
 
     fn boot(&self, kernel: &Kernel, job: &Job) -> Result<Results> {
         let disk = image::job(&self.store, kernel, job)?;
-        let start = image::initial(&self.store, kernel)?;
-        let said = guest::run(kernel, &start, &self.root, &disk, job)?;
-        Results::parse(&said)
+        let limit = if job.suites.is_empty() { guest::TIME_QUICK } else { guest::TIME };
+        self.boot_disk(kernel, &disk, job.clock, limit)
+    }
+
+    fn boot_disk(&self, kernel: &Kernel, job: &Path, clock: Clock, limit: Duration) -> Result<Results> {
+        let initial = &image::initial(&self.store, kernel)?;
+        let disks = Disks { initial, root: &self.root, job };
+        Results::parse(&guest::run(kernel, disks, clock, limit)?)
+    }
+
+    /// Boots the first kernel with a job of its own, which finds `files` beside it.
+    ///
+    /// # Errors
+    /// What could not be booted; the job did not come to its end.
+    pub fn boot_files(&self, words: &str, files: &[PathBuf]) -> Result<Results> {
+        let (_, kernel) = self.kernels.first().context("a kernel was asked for")?;
+        let disk = image::files(&self.store, kernel, words, files)?;
+        self.boot_disk(kernel, &disk, Clock::Emulator, guest::TIME)
     }
 }
 

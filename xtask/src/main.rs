@@ -12,11 +12,13 @@ mod endure;
 mod fuzz;
 mod install;
 mod kernels;
+mod layout;
 mod limits;
 mod machine;
 mod median;
 mod node;
 mod packages;
+mod packaging;
 mod python;
 mod rivals;
 mod shell;
@@ -47,7 +49,11 @@ usage: cargo xtask <command>
                    --peer command|package, --large, --again, --dry); rows that are there are not measured again;
                    --prepare has the peer and the traces ready and measures nothing
   test-python      build the Python package and test it; needs a package index for Python
-  install          build and copy the command (--prefix DIR, default /usr/local)
+  install          build and install the command and libpantler (--prefix DIR, default /usr/local; --destination DIR, what
+                   stands for the root of the system)
+  package [KIND ...]
+                   packages into target/packages: deb, rpm, wheel, or all of them; --try installs those for Debian in a
+                   guest and follows GUIDE.md there, which needs root and Debian's mirror, and those of rpm below a folder
 ";
 
 /// Run where the program they start, or are, shall run.
@@ -92,8 +98,8 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["kernels", names @ ..] => kernels::kernels(names, Extent::Everything),
         ["fuzz"] => fuzz::fuzz("60"),
         ["fuzz", seconds] => fuzz::fuzz(seconds),
-        ["install"] => install::install("/usr/local"),
-        ["install", "--prefix", prefix] => install::install(prefix),
+        ["install", rest @ ..] => install::install(rest),
+        ["package", rest @ ..] => packaging::package(rest),
         [] | ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             Ok(())

@@ -12,6 +12,7 @@ pub const TEST: &[&str] = &[
     "bsdutils",
     "btrfs-progs",
     "cscope",
+    "dpkg-dev",
     "fio",
     "fuse3",
     "glimpse",

@@ -66,6 +66,16 @@ pub fn test() -> Result<()> {
     run_command(tests()?)
 }
 
+/// Builds the wheel that users install, into `folder`.
+pub fn wheel(folder: &Path) -> Result<()> {
+    environment()?;
+    let maturin = format!("{ENVIRONMENT}/bin/maturin");
+    let manifest = format!("{FOLDER}/Cargo.toml");
+    let mut build = command(&[&maturin, "build", "--quiet", "--release", "--manifest-path", &manifest]);
+    build.arg("--out").arg(folder);
+    run_command(build)
+}
+
 /// Tests the package without a wheel, as [`crate::suites::build`] built it:
 /// docs/decisions/0120-the-package-is-tested-as-cargo-builds-it.md.
 pub fn test_beside() -> Result<()> {

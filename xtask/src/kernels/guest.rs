@@ -6,13 +6,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::Job;
 use super::store::Kernel;
 use crate::shell::{self, BEHIND};
 
 /// A guest that takes longer is ended: one that runs suites, and one that does not.
-const GUEST_TIME: Duration = Duration::from_secs(3600);
-const GUEST_TIME_QUICK: Duration = Duration::from_secs(900);
+pub const TIME: Duration = Duration::from_secs(3600);
+pub const TIME_QUICK: Duration = Duration::from_secs(900);
 const MEMORY_MB: &str = "1536";
 const LINE: &str = "console=ttyS0 panic=-1 quiet root=/dev/vda systemd.show_status=0 loglevel=3";
 
@@ -38,22 +37,29 @@ impl Clock {
     }
 }
 
+/// The files that a guest boots from.
+#[derive(Clone, Copy, Debug)]
+pub struct Disks<'a> {
+    pub initial: &'a Path,
+    pub root: &'a Path,
+    pub job: &'a Path,
+}
+
 /// Boots a kernel and returns what its job said. Disks are left as they were.
 ///
 /// # Errors
-/// QEMU failed, or the guest did not end.
-pub fn run(kernel: &Kernel, initial: &Path, root: &Path, disk: &Path, job: &Job) -> Result<String> {
+/// QEMU failed, or the guest did not end within `limit`.
+pub fn run(kernel: &Kernel, disks: Disks, clock: Clock, limit: Duration) -> Result<String> {
     let drive =
         |image: &Path| format!("file={},if=virtio,format=raw,snapshot=on,cache=unsafe", image.display());
     let mut machine = shell::command(&[&BEHIND[..], &["qemu-system-x86_64"]].concat());
     // With a thread for each processor, one may run code that another is patching: a guest panicked
     // so while tracepoints were switched (int3 in the scheduler).
-    machine.args(["-accel", "tcg,thread=single", "-cpu", "max", "-m", MEMORY_MB]).args(job.clock.words());
+    machine.args(["-accel", "tcg,thread=single", "-cpu", "max", "-m", MEMORY_MB]).args(clock.words());
     machine.args(["-nographic", "-vga", "none", "-no-reboot", "-nic", "none", "-append", LINE]);
-    machine.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(initial);
-    machine.args(["-drive", &drive(root), "-drive", &drive(disk)]);
-    let limit = if job.suites.is_empty() { GUEST_TIME_QUICK } else { GUEST_TIME };
-    start(machine, &disk.with_extension("log"), limit)
+    machine.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(disks.initial);
+    machine.args(["-drive", &drive(disks.root), "-drive", &drive(disks.job)]);
+    start(machine, &disks.job.with_extension("log"), limit)
 }
 
 /// Starts a machine and returns what its guest said once it has ended; `said` is where that is

@@ -87,10 +87,7 @@ pub fn root(store: &Store) -> Result<PathBuf> {
 /// The disk with the command, the job, the suites and the kernel's modules.
 pub fn job(store: &Store, kernel: &Kernel, job: &Job) -> Result<PathBuf> {
     let Job { command, suites, extent, clock } = *job;
-    let folder = store.path("job");
-    let _ = fs::remove_dir_all(&folder);
-    let modules = folder.join("modules/lib/modules");
-    fs::create_dir_all(&modules)?;
+    let folder = folder(store)?;
     fs::copy(command, folder.join("pantler")).with_context(|| command.display().to_string())?;
     let words = if clock == Clock::Instructions { JOB_COUNTED } else { JOB };
     fs::write(folder.join("job.sh"), words)?;
@@ -104,12 +101,38 @@ pub fn job(store: &Store, kernel: &Kernel, job: &Job) -> Result<PathBuf> {
         fs::create_dir(folder.join("data"))?;
         fs::hard_link(database(store)?, folder.join("data/cscope.out"))?;
     }
+    disk(store, kernel, &folder)
+}
+
+/// The disk with a job of its own and files beside it.
+pub fn files(store: &Store, kernel: &Kernel, words: &str, files: &[PathBuf]) -> Result<PathBuf> {
+    let folder = folder(store)?;
+    fs::write(folder.join("job.sh"), words)?;
+    for file in files {
+        let name = file.file_name().context("a file has a name")?;
+        fs::copy(file, folder.join(name)).with_context(|| file.display().to_string())?;
+    }
+    disk(store, kernel, &folder)
+}
+
+/// The folder of what will lie on the disk, empty.
+fn folder(store: &Store) -> Result<PathBuf> {
+    let folder = store.path("job");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+/// The disk with what lies in a folder, and the kernel's modules.
+fn disk(store: &Store, kernel: &Kernel, folder: &Path) -> Result<PathBuf> {
+    let modules = folder.join("modules/lib/modules");
+    fs::create_dir_all(&modules)?;
     let words = ["cp", "-a", &kernel.modules.to_string_lossy(), &modules.to_string_lossy()];
     shell::output(&words).context("cannot copy modules")?;
     let base = folder.join("modules");
     shell::output(&["depmod", "--basedir", &base.to_string_lossy(), &kernel.version])?;
     let image = store.path("job.img");
-    file_system(&folder, &image, JOB_BYTES)?;
+    file_system(folder, &image, JOB_BYTES)?;
     Ok(image)
 }
 

@@ -88,7 +88,8 @@ impl Results {
         Some([alone?, tracepoints?, probes?])
     }
 
-    fn get(&self, name: &str) -> &str {
+    /// A result, or nothing.
+    pub fn get(&self, name: &str) -> &str {
         self.0.get(name).map_or("", String::as_str)
     }
 
