@@ -1,8 +1,8 @@
 //! Advice of programs: from a descriptor of a thread to its file, and on to the engine.
 //!
 //! A descriptor is looked up when the call is taken from the trace buffer, some milliseconds after
-//! it. A program that has closed it by then has said nothing; one that has opened another file in
-//! its place has said it of that one, which is as wrong as advice may be, and harms its owner alone.
+//! it. If it is closed by then, the advice is lost. If it is another file by then, the advice is
+//! about that one: it may be wrong, as advice may be, and harms its owner alone.
 
 use std::os::fd::AsFd;
 

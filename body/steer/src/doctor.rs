@@ -73,7 +73,8 @@ fn advice(is_told: bool) -> Check {
         true => Ok("the kernel tells of posix_fadvise and readahead"),
         false => Err("the kernel has no tracepoints of system calls"),
     };
-    let remedy = "run a kernel with CONFIG_FTRACE_SYSCALLS; without it programs give hints by the library, profiles and commands";
+    let remedy =
+        "run a kernel with CONFIG_FTRACE_SYSCALLS, or give hints by profiles, commands and the library";
     Check { needed: false, ..check("advice of programs", found, remedy) }
 }
 

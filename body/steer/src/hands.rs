@@ -122,7 +122,7 @@ impl Hands {
         if taken.count() > 0 { Answer::Done } else { Answer::Failed }
     }
 
-    /// What a program said of its own readahead holds: none is given back there.
+    /// The program chose the readahead of this descriptor: its choice stays when the run ends.
     pub(crate) fn leave_readahead(&mut self, thread: u32, descriptor: i32) {
         self.taken_over.forget(thread, descriptor);
     }

@@ -135,8 +135,8 @@ fn c11_what_was_asked_for_is_not_named_before_it_is_read() {
     steward.validate();
 }
 
-/// What is never read leaves when it is the oldest, whatever its owner wishes: advice keeps nothing
-/// that references of the same number would not.
+/// A block that is never read leaves when it is the oldest. Advice keeps nothing that as many
+/// references would not.
 #[test]
 fn c11_what_was_asked_for_in_vain_leaves_by_age() {
     let mut steward = steward(4);

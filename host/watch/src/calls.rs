@@ -77,7 +77,7 @@ impl Call {
         })
     }
 
-    /// Reads one record; `None` for a call that the kernel refuses, or whose advice is none.
+    /// Reads one record; `None` for a call that the kernel refuses.
     pub(crate) fn decode(&self, time_ns: u64, record: &[u8]) -> Option<Told> {
         let (offset, count) = (self.offset.read(record)?, self.count.read(record)?);
         let is_beyond = |number: u64| i64::try_from(number).is_err();

@@ -1,4 +1,5 @@
-//! How owners begin, control their blocks, lose control, and end (rules C1 to C3, C6, C8 to C10, L7).
+//! How owners begin, control their blocks, lose control, and end (rules C1 to C3, C6, C8 to C10,
+//! L7).
 //!
 //! A call affects the caller's blocks only, and either happens as a whole or changes nothing.
 
@@ -143,7 +144,7 @@ impl Steward {
     }
 
     /// C10: `owner` advised that it is done with a cached block of its own, which needs no control.
-    /// It is the next candidate, and nobody's: no manager names another block in its place. The
+    /// It is the next candidate, and has no owner: no manager names another block in its place. The
     /// next reference makes it new. Says whether the block is the owner's, and was used.
     pub fn retire(&mut self, owner: OwnerId, block: Block) -> bool {
         let Some(key) = self.owners.find(owner) else { return false };

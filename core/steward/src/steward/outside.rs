@@ -64,8 +64,8 @@ impl Steward {
         self.trim_waiting();
     }
 
-    /// C11: `owner` advised that it will need `block`, which the kernel has brought in, and which has
-    /// no reference yet. It takes a frame as by a miss, and is nobody's until it is referenced: no
+    /// C11: `owner` advised that it will need `block`. The kernel has brought it in, and it has no
+    /// reference yet. It takes a frame as by a miss, and has no owner until it is referenced: no
     /// manager names it, and it leaves when it is the candidate. Can queue drops.
     pub fn asked_for(&mut self, owner: OwnerId, block: Block) {
         if self.entries.find(block).is_some() {
