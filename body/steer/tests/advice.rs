@@ -137,8 +137,8 @@ for turn in range(2):
     });
 }
 
-/// Two programs share a budget. The one that says that it is done with what it reads again, and asks
-/// for what it never reads, harms itself alone.
+/// Two programs share a budget. One says that it is done with what it reads again, and asks for
+/// what it never reads. It harms itself alone.
 #[test]
 fn a_program_that_lies_harms_itself_alone() {
     in_turn(|| {
