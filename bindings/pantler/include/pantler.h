@@ -42,6 +42,18 @@ struct pantler_list {
     uint64_t trimmed;     /* ranges of this call that lie beyond the end of the file */
 };
 
+/* Room for the last decision about a file, as a sentence, and the 0 behind it. */
+#define PANTLER_WHY_BYTES 256
+
+/* What is cached of a file, and why. */
+struct pantler_explanation {
+    uint64_t bytes;        /* of the file, rounded up to a block */
+    uint64_t cached_bytes; /* of the blocks that are cached */
+    int priority;
+    char policy[PANTLER_POLICY_BYTES];
+    char why[PANTLER_WHY_BYTES]; /* the last decision about a block of it; empty for none */
+};
+
 /* How many runs and mounts take hints of this process. */
 int pantler_connections(void);
 
@@ -55,6 +67,10 @@ int pantler_get_policy(int priority, char *policy, size_t bytes);
 /* For blocks that are cached, each until it is used again or leaves. */
 int pantler_set_temporary_priority(int fd, int64_t first, int64_t end, int priority);
 
+/* These bytes are done with: the cached blocks that end there leave first, each unless it is used
+ * again before. */
+int pantler_done_with(int fd, int64_t first, int64_t end);
+
 /* What is read next, in this order; no range is the whole file. This user must be allowed to read
  * it. list, which may be NULL, gets how far the access list is. */
 int pantler_set_list(int fd, const struct pantler_range *ranges, size_t count,
@@ -64,6 +80,9 @@ int pantler_extend_list(int fd, const struct pantler_range *ranges, size_t count
                         struct pantler_list *list);
 int pantler_get_list(struct pantler_list *list);
 int pantler_end_list(void);
+
+/* What is cached of a file, and why, by the run of this process or the mount that the file is on. */
+int pantler_explain(int fd, struct pantler_explanation *explanation);
 
 /* Takes back all that was hinted. */
 int pantler_clear(void);

@@ -9,6 +9,7 @@ use std::ptr::NonNull;
 use errno::{Errno, set_errno};
 use pantler_control::{ControlError, ListAnswer, PolicyName, RANGES_MAX};
 
+use crate::explanation::Explanation;
 use crate::hints::Hints;
 
 static HINTS: Hints = Hints::new();
@@ -30,6 +31,42 @@ pub struct List {
     blocks_left: u64,
     in_flight: u64,
     trimmed: u64,
+}
+
+/// `PANTLER_POLICY_BYTES`.
+const POLICY_BYTES: usize = 32;
+/// `PANTLER_WHY_BYTES`.
+const WHY_BYTES: usize = 256;
+
+/// `struct pantler_explanation`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Told {
+    bytes: u64,
+    cached_bytes: u64,
+    priority: c_int,
+    policy: [u8; POLICY_BYTES],
+    why: [u8; WHY_BYTES],
+}
+
+impl Told {
+    fn of(explanation: Option<Explanation>) -> Told {
+        let Some(told) = explanation else {
+            let policy = text(&PolicyName::Lru.to_string());
+            return Told { bytes: 0, cached_bytes: 0, priority: 0, policy, why: text("") };
+        };
+        let Explanation { bytes, cached_bytes, priority, policy, decisions } = told;
+        let why = text(decisions.last().map_or("", String::as_str));
+        Told { bytes, cached_bytes, priority, policy: text(&policy.to_string()), why }
+    }
+}
+
+/// A string of C, cut where the room ends.
+fn text<const N: usize>(words: &str) -> [u8; N] {
+    let mut bytes = [0; N];
+    let end = words.floor_char_boundary(N - 1);
+    bytes[..end].copy_from_slice(&words.as_bytes()[..end]);
+    bytes
 }
 
 /// Runs and mounts that take hints of this process.
@@ -95,9 +132,27 @@ pub unsafe extern "C" fn pantler_get_policy(priority: c_int, policy: *mut c_char
 /// See [`Hints::set_temporary_priority`].
 #[unsafe(no_mangle)]
 pub extern "C" fn pantler_set_temporary_priority(fd: c_int, first: i64, end: i64, priority: c_int) -> c_int {
+    with_file(fd, |file| HINTS.set_temporary_priority(file, byte(first)?..byte(end)?, priority).map(drop))
+}
+
+/// See [`Hints::done_with`].
+#[unsafe(no_mangle)]
+pub extern "C" fn pantler_done_with(fd: c_int, first: i64, end: i64) -> c_int {
+    with_file(fd, |file| HINTS.done_with(file, byte(first)?..byte(end)?).map(drop))
+}
+
+/// See [`Hints::explain`].
+///
+/// # Safety
+/// `explanation` is where one may be written, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pantler_explain(fd: c_int, explanation: *mut Told) -> c_int {
     with_file(fd, |file| {
-        let byte = |at: i64| u64::try_from(at).map_err(|_| ControlError::invalid(format!("byte {at}")));
-        HINTS.set_temporary_priority(file, byte(first)?..byte(end)?, priority).map(drop)
+        let explanation = NonNull::new(explanation).ok_or_else(|| null("explanation"))?;
+        let told = Told::of(HINTS.explain(file)?);
+        // SAFETY: the caller's promise; what is there need not be an explanation yet.
+        unsafe { explanation.write(told) };
+        Ok(())
     })
 }
 
@@ -181,6 +236,10 @@ unsafe fn tell_of(answer: ListAnswer, list: *mut List) {
         // SAFETY: the caller's promise; what is there need not be a list yet.
         unsafe { list.write(List { ranges, blocks_done, blocks_left, in_flight, trimmed }) };
     }
+}
+
+fn byte(at: i64) -> Result<u64, ControlError> {
+    u64::try_from(at).map_err(|_| ControlError::invalid(format!("byte {at}")))
 }
 
 fn null(what: &str) -> ControlError {

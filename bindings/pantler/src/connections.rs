@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use pantler_control::client::Client;
 use pantler_control::wire::{Answer, Request};
-use pantler_control::{BodyInfo, BodyKind, ControlError, Hint, HintAnswer, OwnerSelector, runtime};
+use pantler_control::{
+    BodyInfo, BodyKind, ControlError, FileExplanation, Hint, HintAnswer, OwnerSelector, runtime,
+};
 use pantler_kernel::pid_namespace;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, open, statx};
 use rustix::process::geteuid;
@@ -61,16 +63,41 @@ impl Connections {
         self.bodies.len()
     }
 
-    /// Says a hint to those that it is for: about a file to the mount that the file is on, or else
-    /// to the runs; about none to all. The answers, those of runs first; none without a connection.
+    /// Says a hint to those that it is for.
     ///
     /// # Errors
-    /// What the first refused, if none accepted.
+    /// As [`ask`](Self::ask).
     pub(crate) fn tell(
         &mut self,
         file: Option<BorrowedFd<'_>>,
         hint: impl Fn(PathBuf, &BodyInfo) -> Hint,
     ) -> Result<Vec<Answered>, ControlError> {
+        self.ask(file, |body, file| {
+            let path = file.map_or_else(PathBuf::new, |file| file.path.clone());
+            let hint = hint(path, &body.info);
+            let answer = body.say(&hint, file.map(|file| file.for_hint(&hint)))?;
+            Ok(answer.map(|answer| (answer, body.info.block_bytes)))
+        })
+    }
+
+    /// Asks those that have a file what is cached of it, and why.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub(crate) fn explain(&mut self, file: BorrowedFd<'_>) -> Result<Vec<FileExplanation>, ControlError> {
+        self.ask(Some(file), |body, file| file.map_or(Ok(None), |file| body.explain(file)))
+    }
+
+    /// Asks those that it is for: about a file the mount that the file is on, or else the runs;
+    /// about none all. The answers, those of runs first; none without a connection.
+    ///
+    /// # Errors
+    /// What the first refused, if none accepted.
+    fn ask<T>(
+        &mut self,
+        file: Option<BorrowedFd<'_>>,
+        ask: impl Fn(&Connection, Option<&Named<'_>>) -> Result<Option<T>, ControlError>,
+    ) -> Result<Vec<T>, ControlError> {
         self.look(self.bodies.is_empty() || self.is_incomplete);
         if self.bodies.is_empty() {
             return self.refused.clone().map_or(Ok(Vec::new()), Err);
@@ -82,12 +109,10 @@ impl Connections {
         }
         let on_mount = self.has_mount(device);
         let is_meant = |body: &Connection| file.is_none() || body.device == device.filter(|_| on_mount);
-        let path = file.as_ref().map_or_else(PathBuf::new, |file| file.path.clone());
         let (mut answers, mut refused, mut gone) = (Vec::new(), None, Vec::new());
-        for (at, body) in self.bodies.iter_mut().enumerate().filter(|(_, body)| is_meant(body)) {
-            let hint = hint(path.clone(), &body.info);
-            match body.say(&hint, file.as_ref().map(|file| file.for_hint(&hint))) {
-                Ok(Some(answer)) => answers.push((answer, body.info.block_bytes)),
+        for (at, body) in self.bodies.iter().enumerate().filter(|(_, body)| is_meant(body)) {
+            match ask(body, file.as_ref()) {
+                Ok(Some(answer)) => answers.push(answer),
                 Ok(None) => gone.push(at),
                 Err(error) => refused = refused.or(Some(error)),
             }
@@ -151,17 +176,34 @@ impl Connection {
 
     /// Says a hint. None if this body is gone, or holds this process no more.
     fn say(&self, hint: &Hint, file: Option<BorrowedFd<'_>>) -> Result<Option<HintAnswer>, ControlError> {
+        match self.ask(&self.request(hint), file)? {
+            Some(Answer::Hint(answer)) => Ok(Some(answer)),
+            _ => Ok(None),
+        }
+    }
+
+    /// What is cached of a file. None as for [`say`](Self::say).
+    fn explain(&self, file: &Named<'_>) -> Result<Option<FileExplanation>, ControlError> {
+        let request = Request::Explain { on: self.info.name.clone(), path: file.path.clone() };
+        match self.ask(&request, Some(file.opened.as_fd()))? {
+            Some(Answer::Explanation(told)) => Ok(Some(*told)),
+            _ => Ok(None),
+        }
+    }
+
+    fn request(&self, hint: &Hint) -> Request {
+        Request::Hint { on: self.info.name.clone(), owner: speaker(), hint: hint.clone() }
+    }
+
+    /// The answer to a request. None if this body is gone, or holds this process no more.
+    fn ask(&self, request: &Request, file: Option<BorrowedFd<'_>>) -> Result<Option<Answer>, ControlError> {
         let Some(mut client) = reach(&self.socket) else { return Ok(None) };
-        let request = |hint: &Hint| {
-            let (on, owner) = (self.info.name.clone(), speaker());
-            Request::Hint { on, owner, hint: hint.clone() }
-        };
-        match client.ask(&request(hint), file) {
-            Ok(Answer::Hint(answer)) => Ok(Some(answer)),
-            Ok(_) => Ok(None),
+        let probe = self.request(&PROBE);
+        match client.ask(request, file) {
+            Ok(answer) => Ok(Some(answer)),
             // Of the body, or of the file.
-            Err(error @ ControlError::NotFound { .. }) => match client.ask(&request(&PROBE), None) {
-                Ok(_) if *hint != PROBE => Err(error),
+            Err(error @ ControlError::NotFound { .. }) => match client.ask(&probe, None) {
+                Ok(_) if *request != probe => Err(error),
                 _ => Ok(None),
             },
             Err(error) => Err(error),

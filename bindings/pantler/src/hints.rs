@@ -10,6 +10,7 @@ use std::time::Duration;
 use pantler_control::{BodyInfo, ControlError, Hint, HintAnswer, ListAnswer, PolicyName};
 
 use crate::connections::{Answered, Connections};
+use crate::explanation::Explanation;
 
 /// A child looks so often whether the lock is free that it got from its parent.
 const LOOKS_AFTER_FORK: u32 = 20;
@@ -96,19 +97,42 @@ impl Hints {
         bytes: Range<u64>,
         priority: i32,
     ) -> Result<u64, ControlError> {
-        if bytes.is_empty() {
-            let text = format!("bytes {} to {}: expected an end after the first", bytes.start, bytes.end);
-            return Err(ControlError::invalid(text));
-        }
+        check_bytes(&bytes)?;
         let hint = |path, info: &BodyInfo| {
             let block = u64::from(info.block_bytes.max(1));
             let (first, last) = (bytes.start / block, (bytes.end - 1) / block);
             Hint::SetTemporaryPriority { path, first, last, priority }
         };
-        match self.tell(Some(file.as_fd()), hint)?[..] {
-            [(HintAnswer::Marked(blocks), block_bytes), ..] => Ok(blocks * u64::from(block_bytes)),
-            _ => Ok(0),
-        }
+        self.tell(Some(file.as_fd()), hint).map(|answers| of_marks(&answers))
+    }
+
+    /// This process is done with these bytes of a file: the cached blocks that end there leave
+    /// first, each unless it is used again before. A reader that says so behind itself says it of
+    /// each block once. Returns how many bytes these blocks have.
+    ///
+    /// # Errors
+    /// As [`set_temporary_priority`](Self::set_temporary_priority).
+    pub fn done_with(&self, file: impl AsFd, bytes: Range<u64>) -> Result<u64, ControlError> {
+        check_bytes(&bytes)?;
+        let size = rustix::fs::fstat(&file).map_or(u64::MAX, |stat| stat.st_size as u64);
+        let hint = |path, info: &BodyInfo| {
+            let block = u64::from(info.block_bytes.max(1));
+            let end = if bytes.end >= size { size.div_ceil(block) } else { bytes.end / block };
+            Hint::DoneWith { path, first: (bytes.start / block).min(end), end }
+        };
+        self.tell(Some(file.as_fd()), hint).map(|answers| of_marks(&answers))
+    }
+
+    /// What is cached of a file, and why: by the run of this process, or the mount that the file is
+    /// on. `None` without a connection.
+    ///
+    /// # Errors
+    /// What is not a regular file; a run of another user, or a daemon's, which tells this to root.
+    pub fn explain(&self, file: impl AsFd) -> Result<Option<Explanation>, ControlError> {
+        let file = file.as_fd();
+        check_open(file)?;
+        let told = self.lock().map_or(Ok(Vec::new()), |mut connections| connections.explain(file))?;
+        Ok(told.into_iter().next().map(Explanation::from))
     }
 
     /// These ranges of bytes of a file, without any the whole file, are read next, in this order:
@@ -158,12 +182,7 @@ impl Hints {
     ) -> Result<Vec<Answered>, ControlError> {
         // What makes no sense is refused without a connection, too.
         hint(PathBuf::new(), &BodyInfo { block_bytes: 1, ..BodyInfo::default() }).check()?;
-        if let Some(file) = file
-            && rustix::io::fcntl_getfd(file).is_err()
-        {
-            let text = format!("descriptor {}: expected an open file", file.as_raw_fd());
-            return Err(ControlError::invalid(text));
-        }
+        file.map_or(Ok(()), check_open)?;
         self.lock().map_or(Ok(Vec::new()), |mut connections| connections.tell(file, hint))
     }
 
@@ -192,6 +211,27 @@ impl Hints {
             return Some(taken);
         }
         Some(self.connections.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn check_open(file: BorrowedFd<'_>) -> Result<(), ControlError> {
+    let text = || format!("descriptor {}: expected an open file", file.as_raw_fd());
+    rustix::io::fcntl_getfd(file).map(drop).map_err(|_| ControlError::invalid(text()))
+}
+
+fn check_bytes(bytes: &Range<u64>) -> Result<(), ControlError> {
+    if bytes.is_empty() {
+        let text = format!("bytes {} to {}: expected an end after the first", bytes.start, bytes.end);
+        return Err(ControlError::invalid(text));
+    }
+    Ok(())
+}
+
+/// The bytes of the blocks that the first body marked.
+fn of_marks(answers: &[Answered]) -> u64 {
+    match answers {
+        [(HintAnswer::Marked(blocks), block_bytes), ..] => blocks * u64::from(*block_bytes),
+        _ => 0,
     }
 }
 

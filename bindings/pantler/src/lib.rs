@@ -18,8 +18,10 @@
 
 mod c;
 mod connections;
+mod explanation;
 mod hints;
 
+pub use explanation::Explanation;
 pub use hints::Hints;
 pub use pantler_control::{ControlError, ListAnswer, PolicyName};
 

@@ -52,6 +52,22 @@ int main(int count, char **words) {
     assert(REFUSED(pantler_set_temporary_priority(file, 4096, 4096, -1), EINVAL));
     assert(REFUSED(pantler_set_temporary_priority(file, -1, 5, -1), EINVAL));
 
+    char part[4096];
+    assert(read(file, part, sizeof part) == sizeof part);
+    assert(pantler_done_with(file, 0, 4096) == 0);
+    assert(REFUSED(pantler_done_with(file, 4096, 4096), EINVAL));
+    assert(REFUSED(pantler_done_with(file, -1, 5), EINVAL));
+    assert(REFUSED(pantler_done_with(-1, 0, 5), EBADF));
+    struct pantler_explanation told;
+    memset(&told, 255, sizeof told);
+    assert(pantler_explain(file, &told) == 0 && told.priority == (connections ? -3 : 0));
+    assert((told.bytes >= 4096) == (connections > 0) && (told.cached_bytes > 0) == (connections > 0));
+    assert(told.cached_bytes <= told.bytes && memchr(told.why, 0, sizeof told.why));
+    /* On a mount a file of priority -3 has the policy of that priority. */
+    assert(memchr(told.policy, 0, sizeof told.policy) && strcmp(told.policy, "lru") == 0);
+    assert(REFUSED(pantler_explain(file, NULL), EINVAL));
+    assert(REFUSED(pantler_explain(999, &told), EBADF));
+
     assert(pantler_set_list(file, ranges, 2, &list) == 0 && (list.ranges > 0) == (connections > 0));
     assert(pantler_extend_list(file, NULL, 0, NULL) == 0);
     assert(pantler_get_list(&list) == 0 && pantler_get_list(NULL) == 0);

@@ -13,6 +13,9 @@ pub struct Hints(pantler::Hints);
 /// Ranges not behind, blocks done, blocks left, blocks in flight, ranges left out.
 type List = (u64, u64, u64, u64, u64);
 
+/// Bytes, cached bytes, priority, policy, decisions.
+type Told = (u64, u64, i32, String, Vec<String>);
+
 #[pymethods]
 impl Hints {
     #[new]
@@ -55,6 +58,16 @@ impl Hints {
     ) -> PyResult<u64> {
         let (first, end, priority) = (small(first)?, small(end)?, small(priority)?);
         with_file(py, fd, |file| self.0.set_temporary_priority(file, first..end, priority))
+    }
+
+    fn done_with(&self, py: Python<'_>, fd: i32, first: i64, end: i64) -> PyResult<u64> {
+        let (first, end) = (small(first)?, small(end)?);
+        with_file(py, fd, |file| self.0.done_with(file, first..end))
+    }
+
+    fn explain(&self, py: Python<'_>, fd: i32) -> PyResult<Option<Told>> {
+        let told = with_file(py, fd, |file| self.0.explain(file))?;
+        Ok(told.map(|it| (it.bytes, it.cached_bytes, it.priority, it.policy.to_string(), it.decisions)))
     }
 
     fn list(&self, py: Python<'_>, fd: i32, ranges: Vec<(i64, i64)>, follows: bool) -> PyResult<List> {

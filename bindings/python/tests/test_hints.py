@@ -64,6 +64,7 @@ def test_without_a_connection_calls_succeed(tmp_path: Path) -> None:
             assert hints.priority(file) == 0
             assert hints.will_read(file, (0, 4096), (8192, 9000)) == hints.List(0, 0, 0, 0, 0)
             assert hints.set_temporary_priority(file, 0, 10, -1) == 0
+            assert (hints.done_with(file, 0, 10), hints.explain(file)) == (0, None)
     hints.set_policy("mru", 1)
     assert (hints.policy(1), hints.connections()) == ("lru", 0)
     hints.end_list()
@@ -76,6 +77,9 @@ def test_without_a_connection_calls_succeed(tmp_path: Path) -> None:
         lambda file: hints.set_priority(file, 1024),
         lambda file: hints.set_policy("no-such-policy"),
         lambda file: hints.set_temporary_priority(file, 5, 5, 0),
+        lambda file: hints.done_with(file, 5, 5),
+        lambda file: hints.done_with(file, -1, 5),
+        lambda file: hints.explain(-1),
         lambda file: hints.will_read(file, (9, 5)),
         lambda file: hints.set_priority(-1, 0),
         lambda file: hints.set_priority(999, 0),

@@ -151,8 +151,8 @@ impl Programs {
             _ => {}
         }
         let marked = self.hint_owners_of(uid, hint, content);
-        let is_temporary = matches!(hint, Hint::SetTemporaryPriority { .. });
-        Ok(if is_temporary { HintAnswer::Marked(marked) } else { HintAnswer::Done })
+        let is_counted = matches!(hint, Hint::SetTemporaryPriority { .. } | Hint::DoneWith { .. });
+        Ok(if is_counted { HintAnswer::Marked(marked) } else { HintAnswer::Done })
     }
 
     /// Takes back a user's default for a file or a priority. `hint` tells present owners what holds

@@ -129,6 +129,7 @@ impl SteerBody {
         body_counters.insert("memory_peak_bytes".to_owned(), self.0.group.peak().unwrap_or(0));
         body_counters.insert("lru_misses".to_owned(), engine.lru().misses());
         body_counters.insert("lru_sampled_one_in".to_owned(), engine.lru().one_in().into());
+        body_counters.insert("advice_missed".to_owned(), steering.advice_missed);
         body_counters.insert("descriptors_held".to_owned(), steering.hands.files.held() as u64);
         let (files, files_left_out) = file_stats(steering);
         BodyStat {

@@ -9,6 +9,7 @@ use pantler_kernel::mount_table::has_type;
 use pantler_kernel::process::read_process;
 use pantler_kernel::{damon, pages, pid_namespace};
 
+use pantler_watch::calls;
 use pantler_watch::instance::mounted_tracefs;
 use pantler_watch::probes;
 use pantler_watch::source::has_tracepoints;
@@ -38,6 +39,7 @@ pub fn doctor() -> Vec<Check> {
     if let Some(root) = mounted_tracefs() {
         let probes = probes::definitions(&root).map(drop).map_err(|error| error.to_string());
         checks.push(references(&kernel, has_tracepoints(&root), probes));
+        checks.push(advice(calls::are_told(&root)));
     }
     let places = Places::read();
     checks.push(memory(places.as_ref().ok()));
@@ -63,6 +65,17 @@ fn references(kernel: &Kernel, has_tracepoints: bool, probes: Result<(), String>
     };
     let remedy = "run Linux 6.12 or newer with CONFIG_TRACEPOINTS, or with CONFIG_KPROBE_EVENTS and CONFIG_DEBUG_INFO_BTF, as root";
     Check { since: Some(TRACEPOINTS), ..check("watching references", found, remedy) }
+}
+
+/// Whether the advice of programs is heeded.
+fn advice(is_told: bool) -> Check {
+    let found = match is_told {
+        true => Ok("the kernel tells of posix_fadvise and readahead"),
+        false => Err("the kernel has no tracepoints of system calls"),
+    };
+    let remedy =
+        "run a kernel with CONFIG_FTRACE_SYSCALLS, or give hints by profiles, commands and the library";
+    Check { needed: false, ..check("advice of programs", found, remedy) }
 }
 
 /// How the kernel is asked what is cached.

@@ -122,6 +122,11 @@ impl Hands {
         if taken.count() > 0 { Answer::Done } else { Answer::Failed }
     }
 
+    /// The program chose the readahead of this descriptor: its choice stays when the run ends.
+    pub(crate) fn leave_readahead(&mut self, thread: u32, descriptor: i32) {
+        self.taken_over.forget(thread, descriptor);
+    }
+
     /// Lets go of the processes that were looked at last.
     pub(crate) fn end_look(&mut self) {
         self.last_look = LastLook::default();

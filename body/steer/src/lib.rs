@@ -19,6 +19,7 @@
 //!
 //! The crate's `README.md` has the threads, the locks, and what was measured on which kernel.
 
+mod advice;
 mod body;
 mod bounds;
 mod doctor;

@@ -64,6 +64,9 @@ pub struct SteerOptions {
     /// Whether to watch what other programs do with the run's files, so that pages they use are
     /// left alone.
     pub watch_others: bool,
+    /// Whether `posix_fadvise` and `readahead` of the programs are hints, where the kernel tells of
+    /// them.
+    pub heeds_advice: bool,
     /// Decisions remembered for `explain`; 0 = none.
     pub log: u32,
     /// Where references are written as they come, as a trace. Hits are watched from the start then.
@@ -87,6 +90,7 @@ impl SteerOptions {
             buffer_kb: 1024,
             watch_hits: HitWatch::default(),
             watch_others: true,
+            heeds_advice: true,
             log: 0,
             record: None,
         }

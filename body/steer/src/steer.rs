@@ -318,7 +318,12 @@ impl Prepared {
         let run = || {
             let joins = options.takes_runs;
             let follow = if joins { Follow::ListedAndThreads } else { Follow::Listed };
-            let run = Instance::create(root, name, &source, options.buffer_kb, follow)?;
+            let mut run = Instance::create(root, name, &source, options.buffer_kb, follow)?;
+            if options.heeds_advice
+                && let Err(error) = run.know_calls(root)
+            {
+                tracing::warn!(%error, "the advice of programs is not heeded");
+            }
             run.list_threads(&[&program[..], &[NOBODY_TID, trial.tid]].concat())?;
             Ok(run)
         };
@@ -336,6 +341,7 @@ impl Prepared {
             for kind in Kind::ALL {
                 instance.enable(kind, true)?;
             }
+            instance.heed(true)?;
             instance.start()?;
         }
         try_out(trial, &mut feed)?;

@@ -14,6 +14,7 @@ use pantler_pagecache::{
 };
 use pantler_steward::{Notice, OwnerId};
 
+use crate::advice::LastAdvised;
 use crate::error::SteerError;
 use crate::hands::Hands;
 use crate::lister::Awaited;
@@ -23,7 +24,7 @@ use crate::recorder::Recorder;
 
 /// Events of our own threads and their children come from this instance, those of other programs
 /// from the next.
-const SOURCE_RUN: u8 = 0;
+pub(crate) const SOURCE_RUN: u8 = 0;
 
 /// The engine of a run, and what translates for it.
 #[derive(Debug)]
@@ -37,6 +38,10 @@ pub struct Steering {
     /// Events until then have been taken.
     pub(crate) taken_until_ns: u64,
     recorder: Option<Recorder>,
+    pub(crate) last_advised: Option<LastAdvised>,
+    /// Calls that advised about a descriptor which was closed, or no regular file, when it was
+    /// looked up.
+    pub(crate) advice_missed: u64,
     /// The thread of the last event of a run, and its owner.
     last: Option<(u32, OwnerId)>,
 }
@@ -76,6 +81,8 @@ impl Steering {
             awaited: Awaited::default(),
             taken_until_ns: 0,
             recorder: recorder.transpose().map_err(|error| SteerError::call("dup of the record", error))?,
+            last_advised: None,
+            advice_missed: 0,
             last: None,
         })
     }
@@ -90,6 +97,9 @@ impl Steering {
                 self.hands.files.forget_thread(*thread);
                 self.last = self.last.filter(|(last, _)| last != thread);
                 self.owners.started(*by, *thread, *time_ns);
+            }
+            pantler_watch::Told::Advised { time_ns, thread, descriptor, advice } => {
+                self.advised(*time_ns, *thread, *descriptor, *advice);
             }
             // Not asked for.
             pantler_watch::Told::Written { .. } => {}
@@ -163,7 +173,7 @@ impl Steering {
 
     /// The owner of the thread of an event; none of a program outside of all runs.
     #[cold]
-    fn owner_of(&mut self, thread: u32, source: u8) -> Option<OwnerId> {
+    pub(crate) fn owner_of(&mut self, thread: u32, source: u8) -> Option<OwnerId> {
         if source != SOURCE_RUN && !self.owners.holds(thread) {
             return None;
         }

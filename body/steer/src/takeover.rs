@@ -42,6 +42,15 @@ impl TakenOver {
         Ok(())
     }
 
+    /// A thread advised about the readahead of this descriptor itself: that shall stay.
+    pub fn forget(&mut self, tid: u32, number: i32) {
+        if self.taken.iter().any(|(_, descriptor)| descriptor.number == number) {
+            let process = process_of(tid);
+            self.taken.retain(|(pid, it)| it.number != number || Some(*pid) != process);
+            self.oldest = 0;
+        }
+    }
+
     /// Gives readahead back to the kernel wherever one of these processes has the file open still.
     pub fn restore(&mut self, processes: impl Fn(u32) -> bool) {
         self.taken.retain(|&(pid, descriptor)| {

@@ -247,7 +247,7 @@ impl Counting {
             Told::Written { thread, ino, page, .. } => {
                 self.usage.written(OwnerId(self.processes.of(thread).into()), thread, ino, page);
             }
-            Told::Started { .. } | Told::Ended { .. } => {}
+            Told::Started { .. } | Told::Ended { .. } | Told::Advised { .. } => {}
         }
     }
 

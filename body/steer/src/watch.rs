@@ -144,6 +144,10 @@ fn rest(shared: &Shared) {
             }
         }
     }
+    let rests = shared.rests();
+    if *rests && let Err(error) = shared.run.heed(false) {
+        tracing::warn!(%error, "programs outside of all runs go on paying for events");
+    }
 }
 
 /// Switches the tracepoints on again, for a run that began. What happened meanwhile was not told:
@@ -158,12 +162,14 @@ pub(crate) fn wake(shared: &Shared) -> Result<(), SteerError> {
     }
     let is_calm = shared.steering().engine.is_calm();
     let wanted = |kind, of_run: bool| !(is_calm && of_run && Kind::REFERENCES.contains(&kind));
+    shared.run.heed(true)?;
     for kind in Kind::ALL {
         let on = shared.run.enable(kind, wanted(kind, true));
         let on = on.and_then(|()| shared.others.as_ref().map_or(Ok(()), |others| others.enable(kind, true)));
         if let Err(error) = on {
             for instance in shared.instances() {
                 Kind::ALL.iter().for_each(|&kind| drop(instance.enable(kind, false)));
+                let _ = instance.heed(false);
             }
             return Err(error.into());
         }

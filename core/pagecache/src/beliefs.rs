@@ -236,6 +236,15 @@ impl Beliefs {
         }
     }
 
+    /// `owner` has asked for a block, which the kernel has brought in, or had.
+    pub(crate) fn asked_for(&mut self, owner: OwnerId, file: u32, index: u64) {
+        if matches!(self.ledger.belief(file, index), Belief::Ahead | Belief::Leaving) {
+            self.enter(file, index);
+            let block = self.block(file, index);
+            self.tell(|steward| steward.asked_for(owner, block));
+        }
+    }
+
     /// Another program used a block.
     pub(crate) fn used_outside(&mut self, file: u32, index: u64) {
         match self.ledger.belief(file, index) {

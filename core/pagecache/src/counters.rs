@@ -37,6 +37,8 @@ counters! {
     listed,
     /// Access lists given up because what was read was not what they said.
     lists_discarded,
+    /// Calls of `posix_fadvise` and `readahead` by the run's programs that were heeded.
+    advised,
     /// References that gave a block a place.
     admitted,
     /// Blocks the steward gave up.

@@ -28,6 +28,7 @@ use crate::options::{Options, asks_for_an_order};
 use crate::streams::Reader;
 use crate::window::BATCH;
 
+mod advised;
 mod ahead;
 mod audit;
 mod drops;
@@ -97,6 +98,7 @@ pub struct Engine {
     foretold: Foretold,
     audit: Audit,
     hits: Hits,
+    block_bytes: u64,
     reads_come_first: bool,
     step: Step,
     /// Decisions of this step that wait, the next one last.
@@ -129,6 +131,7 @@ impl Engine {
             foretold: Foretold::default(),
             audit: Audit::default(),
             hits: if options.hits_are_watched { Hits::Watched } else { Hits::Unwatched },
+            block_bytes: options.block_bytes.into(),
             reads_come_first: false,
             step: Step::Rest,
             tasks: Vec::new(),
@@ -213,6 +216,7 @@ impl Engine {
         self.ahead.stream(actor).begin_read(first, last);
         self.look(actor, first, last);
         match reader {
+            Reader::Body if self.beliefs.file(actor.file).habit(actor.owner).is_random => {}
             Reader::Body => self.ahead.want_next(&self.beliefs, actor, wanted),
             Reader::Kernel => self.ahead.consider(&self.beliefs, actor, sequential),
         }
@@ -302,6 +306,8 @@ impl Engine {
                 // A bound reached only means that the block stays at its priority.
                 let _ = self.beliefs.tell(|steward| steward.done_with(actor.owner, block, priority));
             }
+        } else if self.beliefs.file(actor.file).habit(actor.owner).reads_once {
+            self.retire(actor, done);
         }
     }
 
@@ -326,6 +332,12 @@ impl Engine {
             self.beliefs.added(actor.file, index);
         }
         self.beliefs.note_folio(actor.file, event.first, pages);
+        if self.ahead.stream(actor).has_asked_for(event.first, event.last) {
+            for index in event.first..=event.last {
+                self.beliefs.asked_for(actor.owner, actor.file, index);
+            }
+            return;
+        }
         self.ahead.brought(actor, event);
         if self.hits != Hits::Watched {
             return self.added_unwatched(actor, event);

@@ -7,6 +7,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use pantler_steward::{FileId, OwnerId};
 
+use crate::advice::{Advice, Habit};
 use crate::event::FileKey;
 
 /// Entries kept. Past it files without cached blocks are forgotten, then new files are not steered.
@@ -35,6 +36,8 @@ pub struct File {
     /// Owners that are done with blocks which they have read to the end, and the priority of such
     /// blocks.
     done_with: Vec<(OwnerId, i32)>,
+    /// How owners read it, as they advised.
+    habits: Vec<(OwnerId, Habit)>,
     tries: u8,
 }
 
@@ -52,6 +55,23 @@ impl File {
     pub(crate) fn set_done_with(&mut self, owner: OwnerId, priority: Option<i32>) {
         self.done_with.retain(|(known, _)| *known != owner);
         self.done_with.extend(priority.map(|priority| (owner, priority)));
+    }
+
+    /// How an owner reads it, as it advised.
+    pub(crate) fn habit(&self, owner: OwnerId) -> Habit {
+        self.habits.iter().find(|(known, _)| *known == owner).map_or(Habit::default(), |&(_, habit)| habit)
+    }
+
+    pub(crate) fn advise(&mut self, owner: OwnerId, advice: Advice) {
+        let habit = self.habit(owner).after(advice);
+        self.forget_habit(owner);
+        if habit != Habit::default() {
+            self.habits.push((owner, habit));
+        }
+    }
+
+    fn forget_habit(&mut self, owner: OwnerId) {
+        self.habits.retain(|(known, _)| *known != owner);
     }
 
     /// Whether to look for it (again).
@@ -141,6 +161,7 @@ impl Files {
     pub(crate) fn forget_owner(&mut self, owner: OwnerId, hinted: impl Fn(FileId) -> bool) {
         for (number, file) in (0..).zip(&mut self.table) {
             file.set_done_with(owner, None);
+            file.forget_habit(owner);
             file.is_hinted &= !hinted(id(file.version, number));
         }
     }

@@ -59,6 +59,7 @@
 //! | `engine/drops` | evicted blocks leave, or come back when the kernel keeps them |
 //! | `engine/ahead` | sequential streams: which files to find, what to read ahead |
 //! | `engine/foretold` | blocks that access lists name |
+//! | `engine/advised` | what programs say of their files already |
 //! | `engine/audit` | beliefs that no event corrects |
 //! | [`usage`] | no part of the engine: what each process and file makes of the page cache |
 //!
@@ -71,6 +72,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod advice;
 mod allowance;
 mod beliefs;
 mod counters;
@@ -86,6 +88,7 @@ mod streams;
 pub mod usage;
 pub mod window;
 
+pub use advice::{Advice, Bytes};
 pub use allowance::Spare;
 pub use counters::SteerCounters;
 pub use decision::{Answer, Decision, Rule};

@@ -60,6 +60,8 @@ pub struct Stream {
     to_copy: Range<u64>,
     /// When that event came.
     read_ns: u64,
+    /// Blocks that it has just asked the kernel to read, until it reads something.
+    pub asked: Range<u64>,
     /// What it has read to the end.
     blocks: ReadBlocks,
 }
@@ -74,6 +76,7 @@ impl Stream {
             self.reader = Reader::Kernel;
         }
         (self.looked, self.read_end) = (first, last + 1);
+        self.asked = 0..0;
         self.is_mapped = false;
         self.mapped_whole = 0..0;
         self.is_new_read = true;
@@ -103,6 +106,11 @@ impl Stream {
     /// An event of a read came: it has still to copy these blocks.
     pub fn will_copy(&mut self, first: u64, last: u64, time_ns: u64) {
         (self.to_copy, self.read_ns) = (first..last + 1, time_ns);
+    }
+
+    /// Whether it has just asked for all of these blocks.
+    pub fn has_asked_for(&self, first: u64, last: u64) -> bool {
+        self.asked.contains(&first) && self.asked.contains(&last)
     }
 
     /// Takes note of a folio that the kernel brought in.

@@ -28,6 +28,7 @@ pub enum Room {
 ///   Lookahead --- fill: a list names it ---> Foreseen
 ///   List --- move_cursor: passed over ---> PassedOver --- flush_passed_over: needed ---> List
 ///   each of them --- count_use: its first reference ---> Reference
+///   Reference --- retire ---> Retired --- its next reference ---> Reference
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Brought {
@@ -44,9 +45,21 @@ pub(crate) enum Brought {
     PassedOver,
     /// Lookahead, then an access list named it; no reference yet.
     Foreseen,
+    /// A reference, and its owner advised since that it is done with it (C10).
+    Retired,
 }
 
 impl Brought {
+    /// Whether a reference left it here.
+    pub(crate) const fn was_used(self) -> bool {
+        matches!(self, Self::Reference | Self::Retired)
+    }
+
+    /// Whether it belongs to the next owner that references it, as a block that has just come.
+    pub(crate) const fn awaits_owner(self) -> bool {
+        matches!(self, Self::Lookahead | Self::Retired)
+    }
+
     /// Whether an access list asked for it, and there is no reference yet.
     pub(crate) const fn is_listed(self) -> bool {
         matches!(self, Self::List | Self::PassedOver)

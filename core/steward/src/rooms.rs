@@ -173,7 +173,7 @@ impl Rooms {
         self.weighing.move_to_back(&mut self.links, frame);
     }
 
-    /// C9: a block moves to the LRU end.
+    /// C9, C10: a block moves to the LRU end.
     pub(crate) fn retire(&mut self, frame: Handle) {
         self.weighing.remove(&mut self.links, frame);
         self.weighing.push_front(&mut self.links, frame);

@@ -335,7 +335,7 @@ impl Steward {
     #[inline]
     fn reference(&mut self, owner: OwnerKey, frame: Handle, goes_on: bool) -> Access {
         let Entry { file, room, arriving, brought, .. } = self.entries[frame];
-        let is_hit = brought == Brought::Reference;
+        let is_hit = brought.was_used();
         if let Some(counters) = self.owners.counters_mut(owner) {
             counters.references += 1;
             let counter = if is_hit { &mut counters.hits } else { &mut counters.ahead_used };
@@ -353,8 +353,9 @@ impl Steward {
         } else {
             self.placeholders.clear(frame);
             self.rooms.renew(frame);
-            if brought == Brought::Lookahead {
+            if brought.awaits_owner() {
                 // A1: a looked-ahead block belongs to the first that references it.
+                self.entries[frame].brought = Brought::Reference;
                 self.own(owner, frame);
             } else {
                 if self.entries[frame].owner != owner {

@@ -98,6 +98,62 @@ fn c9_a_reader_that_is_done_with_its_blocks_takes_no_frame_of_others() {
 }
 
 #[test]
+fn c10_a_reader_that_advises_that_it_is_done_takes_no_frame_of_others_and_no_control() {
+    let mut steward = steward(4);
+    for index in 101..=103 {
+        touch(&mut steward, B, block(index));
+    }
+    for index in 1..=20 {
+        let left = touch(&mut steward, A, block(index));
+        assert_eq!(left, if index == 1 { vec![] } else { vec![index - 1] });
+        assert!(steward.retire(A, block(index)));
+        assert!(!steward.retire(A, block(index)), "once");
+        assert!(!steward.retire(A, block(101)), "it is B's");
+        steward.validate();
+    }
+    assert!((101..=103).all(|index| steward.explain(block(index)).is_some()));
+    assert_eq!((steward.managers(), steward.owner_counters(A).map(|it| it.blocks)), (0, Some(0)));
+    touch(&mut steward, A, block(20));
+    assert_eq!(steward.explain(block(20)).and_then(|it| it.owner), Some(A), "new, and its owner's");
+    assert_eq!(touch(&mut steward, A, block(21)), [101], "the oldest");
+}
+
+#[test]
+fn c11_what_was_asked_for_is_not_named_before_it_is_read() {
+    let mut steward = steward(4);
+    steward.set_policy(A, 0, PolicyName::Mru).expect("first call");
+    for index in 1..=3 {
+        touch(&mut steward, A, block(index));
+    }
+    steward.asked_for(A, block(9));
+    steward.asked_for(A, block(9));
+    assert_eq!(touch(&mut steward, A, block(4)), [3], "MRU of what was read");
+    assert!(matches!(steward.observed(A, block(9)), Access::Hit(_)));
+    let counters = steward.owner_counters(A).expect("A is alive");
+    assert_eq!((counters.references, counters.ahead_used, counters.misses), (5, 1, 4));
+    assert_eq!(touch(&mut steward, A, block(5)), [9], "MRU, now that it was read");
+    steward.validate();
+}
+
+/// A block that is never read leaves when it is the oldest. Advice keeps nothing that as many
+/// references would not.
+#[test]
+fn c11_what_was_asked_for_in_vain_leaves_by_age() {
+    let mut steward = steward(4);
+    for index in 101..=102 {
+        touch(&mut steward, B, block(index));
+    }
+    for index in 1..=4 {
+        steward.asked_for(A, block(index));
+    }
+    assert_eq!(dropped(&mut steward), [101, 102]);
+    for (index, oldest) in (103..=106).zip(1..) {
+        assert_eq!(touch(&mut steward, B, block(index)), [oldest]);
+    }
+    steward.validate();
+}
+
+#[test]
 fn a1_a_block_that_two_owners_use_has_none() {
     let mut steward = steward(3);
     steward.set_priority(A, FILE, 1).expect("first call");

@@ -2,10 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 use serde_with::{As, DisplayFromStr};
+use std::ops::Range;
 use std::path::PathBuf;
 
-use pantler_steward::{FileId, HintError, OwnerId, Steward};
+use pantler_steward::{Block, FileId, HintError, OwnerId, Steward};
 
+use crate::profile::below;
 use crate::{ControlError, PolicyName};
 
 /// Lowest priority a hint may give.
@@ -73,6 +75,17 @@ pub enum Hint {
         /// The priority.
         priority: i32,
     },
+    /// The owner is done with cached blocks of a file: they leave first, each until its next
+    /// reference (C9).
+    DoneWith {
+        /// The file, as the speaker named it.
+        #[serde(serialize_with = "crate::text::path")]
+        path: PathBuf,
+        /// First block, counted from 0 in blocks of the body.
+        first: u64,
+        /// The block after the last; none is between where it is the first.
+        end: u64,
+    },
     /// The owner will read this file next: all of it, or these ranges of bytes in this order (rule
     /// P1). Replaces the owner's access list, or goes on after its end.
     ListFile {
@@ -105,6 +118,7 @@ impl Hint {
             Self::SetPriority { path, .. }
             | Self::GetPriority { path }
             | Self::SetTemporaryPriority { path, .. }
+            | Self::DoneWith { path, .. }
             | Self::ListFile { path, .. } => Some(path),
             _ => None,
         }
@@ -132,8 +146,16 @@ impl Hint {
                 format!("blocks {first} to {last}: the last block must not come before the first"),
             )),
             Self::SetTemporaryPriority { priority, .. } => check_priority(*priority),
+            Self::DoneWith { first, end, .. } if end < first => Err(ControlError::invalid(format!(
+                "blocks {first} to {end}: the end must not come before the first"
+            ))),
             Self::ListFile { ranges, .. } => check_ranges(ranges),
-            Self::GetPriority { .. } | Self::GetList | Self::EndList | Self::Clear | Self::Grant => Ok(()),
+            Self::DoneWith { .. }
+            | Self::GetPriority { .. }
+            | Self::GetList
+            | Self::EndList
+            | Self::Clear
+            | Self::Grant => Ok(()),
         }
     }
 
@@ -158,6 +180,9 @@ impl Hint {
             Self::SetTemporaryPriority { first, last, priority, .. } => {
                 steward.set_temporary_priority(owner, file, first, last, priority).map(HintAnswer::Marked)
             }
+            Self::DoneWith { first, end, .. } => {
+                done_with(steward, owner, file, first..end).map(HintAnswer::Marked)
+            }
             Self::Clear => {
                 steward.release_control(owner);
                 Ok(HintAnswer::Done)
@@ -165,6 +190,20 @@ impl Hint {
             Self::ListFile { .. } | Self::GetList | Self::EndList | Self::Grant => return None,
         })
     }
+}
+
+/// How many blocks of a file are the owner's, which is done with them.
+fn done_with(
+    steward: &mut Steward,
+    owner: OwnerId,
+    file: FileId,
+    blocks: Range<u64>,
+) -> Result<u64, HintError> {
+    let priority = below(steward.priority(owner, file));
+    let cached: Vec<u64> = steward.cached(file).filter(|index| blocks.contains(index)).collect();
+    cached.into_iter().try_fold(0, |done, index| {
+        Ok(done + u64::from(steward.done_with(owner, Block::new(file, index), priority)?))
+    })
 }
 
 fn check_ranges(ranges: &[(i64, i64)]) -> Result<(), ControlError> {
@@ -198,7 +237,7 @@ pub enum HintAnswer {
     Priority(i32),
     /// The policy asked for.
     Policy(#[serde(with = "As::<DisplayFromStr>")] PolicyName),
-    /// How many blocks got the temporary priority.
+    /// How many blocks got the temporary priority, or are done with.
     Marked(u64),
     /// How far the list is.
     List(ListAnswer),
@@ -236,6 +275,29 @@ mod tests {
             Hint::SetTemporaryPriority { path: "f".into(), first, last, priority: -1 }.check().is_ok()
         };
         assert!(mark(3, 3) && mark(0, u64::MAX) && !mark(4, 3));
+        let done = |first, end| Hint::DoneWith { path: "f".into(), first, end }.check().is_ok();
+        assert!(done(3, 3) && done(0, u64::MAX) && !done(4, 3));
+    }
+
+    #[test]
+    fn what_is_done_with_leaves_before_the_rest() {
+        let mut steward = Steward::new(pantler_steward::Options::new(4)).expect("options are in range");
+        let (owner, file) = (OwnerId(1), FileId(1));
+        (0..4).for_each(|index| _ = steward.access(owner, Block::new(file, index)));
+        (0..4).for_each(|index| steward.fetched(Block::new(file, index)));
+        while steward.poll().is_some() {}
+        let hint = Hint::DoneWith { path: "f".into(), first: 2, end: 4 };
+        let mut say = |owner| hint.carry_out(&mut steward, owner, file);
+        assert_eq!(
+            (say(owner), say(OwnerId(2))),
+            (Some(Ok(HintAnswer::Marked(2))), Some(Ok(HintAnswer::Marked(0))))
+        );
+        steward.access(owner, Block::new(file, 9));
+        let left = steward.poll();
+        assert!(
+            matches!(left, Some(pantler_steward::Action::Drop { block: Block { index: 2 | 3, .. }, .. })),
+            "{left:?}"
+        );
     }
 
     #[test]

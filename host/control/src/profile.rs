@@ -241,7 +241,7 @@ impl FromStr for PriorityKey {
 
 /// The priority of blocks that are done with, of a file with this one: below that, and below all of
 /// which nothing was said.
-fn below(priority: i32) -> i32 {
+pub(crate) fn below(priority: i32) -> i32 {
     priority.saturating_sub(1).clamp(PRIORITY_MIN, -1)
 }
 

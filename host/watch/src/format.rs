@@ -10,19 +10,20 @@
 
 use pantler_kernel::pages::block_bytes;
 
+use crate::calls::Call;
 use crate::error::WatchError;
 use crate::page::array_at;
 use crate::{Event, Kind, Told};
 
 /// One field of a record: where and how wide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Field {
+pub(crate) struct Field {
     offset: usize,
     size: usize,
 }
 
 impl Field {
-    fn read(self, record: &[u8]) -> Option<u64> {
+    pub(crate) fn read(self, record: &[u8]) -> Option<u64> {
         match self.size {
             8 => array_at(record, self.offset).map(u64::from_ne_bytes),
             4 => array_at(record, self.offset).map(|bytes| u32::from_ne_bytes(bytes).into()),
@@ -164,6 +165,7 @@ pub struct Layouts {
     pages: Vec<Layout>,
     threads: Option<Threads>,
     written: Option<Written>,
+    calls: Vec<Call>,
 }
 
 impl Layouts {
@@ -198,6 +200,11 @@ impl Layouts {
         Ok(())
     }
 
+    /// Adds calls by which programs advise.
+    pub(crate) fn add_calls(&mut self, calls: Vec<Call>) {
+        self.calls = calls;
+    }
+
     /// From now on the last page of a read is the one before the page that the kernel writes down.
     /// The first kernels with this tracepoint did so, and some of them were corrected in a later
     /// release: only a try can tell.
@@ -214,23 +221,31 @@ impl Layouts {
         let id = u16::from_ne_bytes(array_at(record, 0)?);
         match self.pages.iter().find(|layout| layout.id == id) {
             Some(layout) => layout.decode(time_ns, source, record).map(Told::Pages),
-            None => match self.written.filter(|written| written.id == id) {
-                Some(written) => written.decode(time_ns, record),
-                None => self.threads?.decode(id, time_ns, record),
-            },
+            None => self.decode_other(id, time_ns, record),
+        }
+    }
+
+    /// Reads one record that tells of no pages.
+    fn decode_other(&self, id: u16, time_ns: u64, record: &[u8]) -> Option<Told> {
+        if let Some(written) = self.written.filter(|written| written.id == id) {
+            return written.decode(time_ns, record);
+        }
+        match self.calls.iter().find(|call| call.id == id) {
+            Some(call) => call.decode(time_ns, record),
+            None => self.threads?.decode(id, time_ns, record),
         }
     }
 }
 
 /// The number of an event on this kernel.
-fn number_of(event: &str, text: &str) -> Result<u16, WatchError> {
+pub(crate) fn number_of(event: &str, text: &str) -> Result<u16, WatchError> {
     let number =
         text.lines().find_map(|line| line.strip_prefix("ID:")).and_then(|rest| rest.trim().parse().ok());
     number.ok_or_else(|| WatchError::Format { event: event.to_owned(), why: "no ID".to_owned() })
 }
 
 /// A field without which the event says nothing.
-fn needed(event: &str, text: &str, name: &str) -> Result<Field, WatchError> {
+pub(crate) fn needed(event: &str, text: &str, name: &str) -> Result<Field, WatchError> {
     let missing = || WatchError::Format { event: event.to_owned(), why: format!("no field {name}") };
     field_named(text, name).ok_or_else(missing)
 }

@@ -11,6 +11,7 @@ use pantler_kernel::KernelError;
 use rustix::fs::OFlags;
 use rustix::mount::{MountFlags, mount};
 
+use crate::calls::Call;
 use crate::error::WatchError;
 use crate::format::{Layouts, THREADS, WRITTEN, page_bytes};
 use crate::{Kind, Source};
@@ -67,6 +68,8 @@ pub struct Instance {
     path: PathBuf,
     source: Arc<Source>,
     layouts: Layouts,
+    /// Events of calls by which programs advise.
+    calls: Vec<&'static str>,
     page_bytes: usize,
     /// Kept open so that a child can list itself between fork and exec.
     list: Mutex<Option<fs::File>>,
@@ -119,7 +122,8 @@ impl Instance {
             WatchError::file("open", list, error)
         })?;
         let source = Arc::clone(source);
-        let instance = Instance { path, source, layouts, page_bytes, list: Mutex::new(Some(list)) };
+        let (calls, list) = (Vec::new(), Mutex::new(Some(list)));
+        let instance = Instance { path, source, layouts, calls, page_bytes, list };
         instance.write("tracing_on", "0")?;
         instance.write("trace_clock", "mono")?;
         instance.write("options/event-fork", "1")?;
@@ -152,6 +156,28 @@ impl Instance {
     /// The control file that refused.
     pub fn enable(&self, kind: Kind, on: bool) -> Result<(), WatchError> {
         self.write(&format!("events/{}/enable", self.source.event(kind)), if on { "1" } else { "0" })
+    }
+
+    /// Lets [`heed`](Self::heed) switch on the calls by which programs advise, as far as the kernel
+    /// tells of them. Before a feed is opened.
+    ///
+    /// # Errors
+    /// A format that names other fields than are known.
+    pub fn know_calls(&mut self, root: &Path) -> Result<(), WatchError> {
+        let calls = Call::all(root)?;
+        self.calls = calls.iter().map(|call| call.event).collect();
+        self.layouts.add_calls(calls);
+        Ok(())
+    }
+
+    /// Switches the calls by which programs advise on or off, if it knows any. While they are on,
+    /// each system call of each program on the machine takes a few nanoseconds longer.
+    ///
+    /// # Errors
+    /// The control file that refused.
+    pub fn heed(&self, on: bool) -> Result<(), WatchError> {
+        let value = if on { "1" } else { "0" };
+        self.calls.iter().try_for_each(|event| self.write(&format!("events/{event}/enable"), value))
     }
 
     /// Lists threads, and what they fork from now on; see [`Follow`]. For each call but the first

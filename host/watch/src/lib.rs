@@ -7,8 +7,10 @@
 //!
 //! [`page`] walks one page of the ring buffer, [`mod@format`] finds the fields of an event,
 //! [`instance`] owns a tracefs instance, [`feed`] reads all CPUs of some instances and merges them.
-//! The events are `filemap` tracepoints, or [`probes`] of the run where the kernel has none.
+//! The events are `filemap` tracepoints, or [`probes`] of the run where the kernel has none; and
+//! [`calls`] by which programs advise.
 
+pub mod calls;
 pub mod error;
 pub mod feed;
 pub mod format;
@@ -22,7 +24,7 @@ pub mod version;
 
 pub use error::WatchError;
 pub use leftovers::clean_leftovers;
-pub use pantler_pagecache::Kind;
+pub use pantler_pagecache::{Advice, Kind};
 pub use source::{Source, tracepoint};
 pub use version::{Kernel, Version};
 
@@ -51,6 +53,17 @@ pub enum Told {
         /// The first page of the folio.
         page: u64,
     },
+    /// A thread advised something about a file, and the kernel is about to heed it.
+    Advised {
+        /// When, as in an [`Event`].
+        time_ns: u64,
+        /// The thread.
+        thread: u32,
+        /// The number by which its process has the file open.
+        descriptor: i32,
+        /// What it advised.
+        advice: Advice,
+    },
     /// A thread ended.
     Ended {
         /// When, as in an [`Event`].
@@ -67,6 +80,7 @@ impl Told {
             Told::Pages(Event { time_ns, .. })
             | Told::Started { time_ns, .. }
             | Told::Written { time_ns, .. }
+            | Told::Advised { time_ns, .. }
             | Told::Ended { time_ns, .. } => time_ns,
         }
     }

@@ -45,6 +45,20 @@ class List(NamedTuple):
     trimmed: int
 
 
+class Explanation(NamedTuple):
+    """What is cached of a file, and why."""
+
+    #: Of the file, rounded up to a block.
+    bytes: int
+    #: Of the blocks that are cached.
+    cached_bytes: int
+    priority: int
+    #: The policy of that priority.
+    policy: str
+    #: The last decisions about its blocks, oldest first.
+    decisions: list[str]
+
+
 @contextmanager
 def _descriptor(file: File) -> Iterator[int]:
     if isinstance(file, int):
@@ -93,6 +107,22 @@ def set_temporary_priority(file: File, first: int, end: int, priority: int) -> i
     """
     with _descriptor(file) as descriptor:
         return _HINTS.set_temporary_priority(descriptor, first, end, priority)
+
+
+def done_with(file: File, first: int, end: int) -> int:
+    """This process is done with these bytes: the cached blocks that end there leave first.
+
+    Each stays if it is used again before. Returns how many bytes these blocks have.
+    """
+    with _descriptor(file) as descriptor:
+        return _HINTS.done_with(descriptor, first, end)
+
+
+def explain(file: File) -> Explanation | None:
+    """What is cached of a file, and why; ``None`` without a connection."""
+    with _descriptor(file) as descriptor:
+        told = _HINTS.explain(descriptor)
+    return None if told is None else Explanation(*told)
 
 
 def will_read(file: File, *ranges: tuple[int, int], follows: bool = False) -> List:

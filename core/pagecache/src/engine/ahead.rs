@@ -155,23 +155,24 @@ impl Ahead {
             }
             return;
         }
-        if self.is_worth_it(beliefs, actor.file) {
+        if self.is_worth_it(beliefs, actor) {
             self.search(actor);
         }
     }
 
     /// Whether to read a file ahead in the kernel's place. One that fits beside what is cached
-    /// needs no bound on its readahead.
-    fn is_worth_it(&self, beliefs: &Beliefs, file: u32) -> bool {
-        let known = beliefs.file(file);
-        known.is_found() && known.size_blocks >= self.take_over_blocks && beliefs.overflows(file)
+    /// needs no bound on its readahead, and one that is read at random has none.
+    fn is_worth_it(&self, beliefs: &Beliefs, actor: Actor) -> bool {
+        let known = beliefs.file(actor.file);
+        let is_large = known.is_found() && known.size_blocks >= self.take_over_blocks;
+        is_large && !known.habit(actor.owner).is_random && beliefs.overflows(actor.file)
     }
 
     /// Reads ahead of a mapping. Of a page that is missing the kernel reads as much before it as
     /// behind, and no call changes that for the mapping of another process. So none shall be
     /// missing.
     pub(super) fn mapped(&mut self, beliefs: &Beliefs, actor: Actor, first: u64, last: u64) {
-        if !self.is_worth_it(beliefs, actor.file) {
+        if !self.is_worth_it(beliefs, actor) {
             return;
         }
         let bounds = self.bounds_mapped;
@@ -200,7 +201,7 @@ impl Ahead {
 
     /// Has the readahead of a large file that does not fit taken over.
     pub(super) fn take_over(&mut self, beliefs: &Beliefs, actor: Actor, tasks: &mut Vec<Decision>) {
-        let is_worth_it = self.is_worth_it(beliefs, actor.file);
+        let is_worth_it = self.is_worth_it(beliefs, actor);
         let stream = self.stream(actor);
         // What the kernel does for a mapping no advice to the open file changes.
         if is_worth_it && !stream.is_mapped && stream.reader == Reader::Kernel && stream.attempts > 0 {

@@ -367,7 +367,7 @@ impl Steward {
         match core::mem::replace(&mut entry.brought, Brought::Reference) {
             Brought::List | Brought::PassedOver => self.lists.count_use(entry.arriving),
             Brought::Lookahead => self.lookahead.count_use(entry.arriving),
-            Brought::Reference | Brought::Foreseen | Brought::Nothing => {}
+            Brought::Reference | Brought::Retired | Brought::Foreseen | Brought::Nothing => {}
         }
     }
 
@@ -377,7 +377,7 @@ impl Steward {
         match brought {
             Brought::List | Brought::PassedOver => self.lists.count_waste(),
             Brought::Lookahead => self.lookahead.count_waste(),
-            Brought::Reference | Brought::Foreseen | Brought::Nothing => {}
+            Brought::Reference | Brought::Retired | Brought::Foreseen | Brought::Nothing => {}
         }
     }
 }

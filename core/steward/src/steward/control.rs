@@ -1,4 +1,5 @@
-//! How owners begin, control their blocks, lose control, and end (rules C1 to C3, C6, C8, C9, L7).
+//! How owners begin, control their blocks, lose control, and end (rules C1 to C3, C6, C8 to C10,
+//! L7).
 //!
 //! A call affects the caller's blocks only, and either happens as a whole or changes nothing.
 
@@ -149,6 +150,22 @@ impl Steward {
         Ok(is_own)
     }
 
+    /// C10: `owner` advised that it is done with a cached block of its own, which needs no control.
+    /// It is the next candidate, and has no owner: no manager names another block in its place. The
+    /// next reference makes it new. Says whether the block is the owner's, and was used.
+    pub fn retire(&mut self, owner: OwnerId, block: Block) -> bool {
+        let Some(key) = self.owners.find(owner) else { return false };
+        let own = self.entries.find(block).filter(|&frame| self.is_own(key, frame));
+        let Some(frame) = own.filter(|&frame| self.entries[frame].brought == Brought::Reference) else {
+            return false;
+        };
+        self.unmanage(frame);
+        self.owners.charge(&mut self.entries[frame], NOBODY);
+        self.entries[frame].brought = Brought::Retired;
+        self.rooms.retire(frame);
+        true
+    }
+
     /// `owner` gives up control: its hints end, and its blocks go back to the common owner. Its
     /// standing stays: one that was revoked is so still when it makes its next call (L7).
     pub fn release_control(&mut self, owner: OwnerId) {
@@ -276,7 +293,7 @@ impl Steward {
         // What was prefetched, and is used only now, was not left by a reference: the shadow
         // fetches nothing ahead.
         let entry = self.entries.find(block).map(|frame| &self.entries[frame]);
-        let left = entry.is_some_and(|entry| entry.brought == Brought::Reference);
+        let left = entry.is_some_and(|entry| entry.brought.was_used());
         let access = reference(self);
         if access != Access::Full {
             self.follow_in_shadow(owner, block, left);

@@ -64,6 +64,24 @@ impl Steward {
         self.trim_waiting();
     }
 
+    /// C11: `owner` advised that it will need `block`. The kernel has brought it in, and it has no
+    /// reference yet. It takes a frame as by a miss, and has no owner until it is referenced: no
+    /// manager names it, and it leaves when it is the candidate. Can queue drops.
+    pub fn asked_for(&mut self, owner: OwnerId, block: Block) {
+        if self.entries.find(block).is_some() {
+            return;
+        }
+        let (owner, pages) = (self.owners.key(owner), self.options.block_pages);
+        if !self.make_room(Some(block), owner, pages) {
+            // All are pinned: it is in memory all the same.
+            self.placeholders.take(block);
+        }
+        let frame = self.add(block, Room::Weighing, pages);
+        self.entries[frame].brought = Brought::Lookahead;
+        self.lookahead.count();
+        self.admit(NOBODY, frame);
+    }
+
     /// The body read `bytes` of `block` because of `owner`: a reference of its own, or what was
     /// fetched ahead of it. Only counts.
     pub fn brought(&mut self, owner: OwnerId, block: Block, bytes: u64) {

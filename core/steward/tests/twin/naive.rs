@@ -178,9 +178,13 @@ impl Twin {
         self.know(owner);
         let left = self.left(block);
         let met = self.meet_list(owner, block);
+        let awaits_owner = self.awaits_owner(block);
         let is_ahead = self.use_block(block);
         let outcome = if self.g.contains(&block) {
             self.hit(owner, block);
+            if awaits_owner {
+                self.adopt(owner, block);
+            }
             if self.entry(block).arriving { Outcome::Arriving } else { Outcome::Hit }
         } else if self.waiting.contains(&block) {
             // L9: the promotion of a waiting block is an allocation without I/O, so it cannot wait
@@ -284,6 +288,47 @@ impl Twin {
         });
         self.waiting.push(block);
         self.trim_waiting();
+    }
+
+    /// C11.
+    pub fn asked_for(&mut self, owner: OwnerId, block: Block) {
+        if self.cached.iter().any(|c| c.block == block) {
+            return;
+        }
+        self.know(owner);
+        self.allocate(block, self.whole());
+        self.cached.push(Cached {
+            block,
+            pages: self.whole(),
+            whose: Whose::Nobody,
+            pins: 0,
+            arriving: false,
+            brought: lists::Brought::Lookahead,
+        });
+        self.placeholders.retain(|(from, _)| *from != block);
+        self.g.push(block);
+    }
+
+    /// C10: says whether the block is the owner's, and was used.
+    pub fn retire(&mut self, owner: OwnerId, block: Block) -> bool {
+        let is_its = |c: &Cached| {
+            let is_own = c.whose == Whose::Manager(owner) || c.whose == Whose::Common(Some(owner));
+            c.block == block && is_own && c.brought == lists::Brought::Reference
+        };
+        if !self.cached.iter().any(is_its) {
+            return false;
+        }
+        self.disown(block);
+        self.entry(block).brought = lists::Brought::Retired;
+        self.g.retain(|b| *b != block);
+        self.g.insert(0, block);
+        true
+    }
+
+    /// Whether it belongs to the next owner that references it.
+    fn awaits_owner(&self, block: Block) -> bool {
+        let awaits = [lists::Brought::Lookahead, lists::Brought::Retired];
+        self.cached.iter().any(|c| c.block == block && awaits.contains(&c.brought))
     }
 
     pub fn pin(&mut self, block: Block) -> bool {

@@ -50,6 +50,8 @@ pub enum Op {
     SetPolicy(OwnerId, i32, PolicyName),
     SetTemporary(OwnerId, FileId, u64, u64, i32),
     DoneWith(OwnerId, Block, i32),
+    Retire(OwnerId, Block),
+    AskedFor(OwnerId, Block),
     GiveList(OwnerId, [Chunk; 3], usize),
     ExtendList(OwnerId, [Chunk; 3], usize),
     EndList(OwnerId),
@@ -168,6 +170,10 @@ impl Pair {
                 let fast = steward.done_with(owner, block, priority);
                 assert_eq!(fast.ok(), twin.done_with(owner, block, priority), "{fast:?}");
             }
+            Op::Retire(owner, block) => {
+                assert_eq!(steward.retire(owner, block), twin.retire(owner, block));
+            }
+            Op::AskedFor(owner, block) => (steward.asked_for(owner, block), twin.asked_for(owner, block)).0,
         }
         self.steward.validate();
         self.compare_deeds();
@@ -398,6 +404,8 @@ fn ops() -> impl Strategy<Value = Op> {
         6 => (owner(), file(), -2..=2).prop_map(|(o, f, p)| Op::SetPriority(o, f, p)),
         8 => (owner(), -1..=1, policy()).prop_map(|(o, p, n)| Op::SetPolicy(o, p, n)),
         6 => (owner(), block(), -2..=2).prop_map(|(o, b, p)| Op::DoneWith(o, b, p)),
+        6 => (owner(), block()).prop_map(|(o, b)| Op::Retire(o, b)),
+        6 => (owner(), block()).prop_map(|(o, b)| Op::AskedFor(o, b)),
         6 => (owner(), file(), 0..BLOCKS_PER_FILE, 0..BLOCKS_PER_FILE, -2..=2)
             .prop_map(|(o, f, a, b, p)| Op::SetTemporary(o, f, a, b, p)),
         6 => (owner(), chunks(), 0..=3usize).prop_map(|(o, c, n)| Op::GiveList(o, c, n)),

@@ -13,6 +13,8 @@ pub enum Brought {
     List,
     /// Lookahead, then a list.
     Foreseen,
+    /// A reference, and its owner is done with it.
+    Retired,
 }
 
 #[derive(Clone, Debug)]
@@ -374,7 +376,7 @@ impl Twin {
             self.prefetched.used += 1;
             self.prefetched.used_late += u64::from(cached.arriving);
         }
-        let is_ahead = cached.brought != Brought::Reference;
+        let is_ahead = !matches!(cached.brought, Brought::Reference | Brought::Retired);
         cached.brought = Brought::Reference;
         is_ahead
     }

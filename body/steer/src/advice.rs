@@ -1,0 +1,65 @@
+//! Advice of programs: from a descriptor of a thread to its file, and on to the engine.
+//!
+//! A descriptor is looked up when the call is taken from the trace buffer, some milliseconds after
+//! it. If it is closed by then, the advice is lost. If it is another file by then, the advice is
+//! about that one: it may be wrong, as advice may be, and harms its owner alone.
+
+use std::os::fd::AsFd;
+
+use rustix::fs::{FileType, Mode, OFlags};
+
+use pantler_pagecache::Advice;
+
+use crate::steering::{SOURCE_RUN, Steering};
+
+/// A descriptor that was looked up means the same file for this time: programs advise about one
+/// file again and again.
+const SAME_NS: u64 = 2_000_000;
+
+/// What a descriptor was, when it was looked up last.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LastAdvised {
+    thread: u32,
+    descriptor: i32,
+    time_ns: u64,
+    file: u32,
+    size: u64,
+}
+
+impl Steering {
+    /// A thread is about to advise the kernel.
+    pub(crate) fn advised(&mut self, time_ns: u64, thread: u32, descriptor: i32, advice: Advice) {
+        let Some(owner) = self.owner_of(thread, SOURCE_RUN) else { return };
+        let is_same = |last: &LastAdvised| {
+            (last.thread, last.descriptor) == (thread, descriptor) && time_ns < last.time_ns + SAME_NS
+        };
+        let Some(known) =
+            self.last_advised.filter(is_same).or_else(|| self.look_up(time_ns, thread, descriptor))
+        else {
+            self.advice_missed += 1;
+            return;
+        };
+        self.last_advised = Some(known);
+        if matches!(advice, Advice::Normal | Advice::Random | Advice::Sequential) {
+            self.hands.leave_readahead(thread, descriptor);
+        }
+        self.engine.advise(thread, owner, known.file, advice, known.size);
+    }
+
+    /// The regular file that a thread has open under this number.
+    fn look_up(&mut self, time_ns: u64, thread: u32, descriptor: i32) -> Option<LastAdvised> {
+        let link = format!("/proc/{thread}/fd/{descriptor}");
+        let opened = rustix::fs::open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        let stat = rustix::fs::fstat(&opened).ok()?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return None;
+        }
+        let file = self.file_of_opened(opened.as_fd())?;
+        if !self.engine.file(file).is_found() && self.hands.files.accept_opened(file, opened.as_fd(), time_ns)
+        {
+            self.apply_profiles(file);
+            self.engine.set_size(file, self.hands.files.size_blocks(file));
+        }
+        Some(LastAdvised { thread, descriptor, time_ns, file, size: stat.st_size as u64 })
+    }
+}
