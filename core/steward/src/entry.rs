@@ -45,6 +45,8 @@ pub(crate) enum Brought {
     PassedOver,
     /// Lookahead, then an access list named it; no reference yet.
     Foreseen,
+    /// Its owner advised that it will need it (C11); no reference yet.
+    Asked,
     /// A reference, and its owner advised since that it is done with it (C10).
     Retired,
 }
@@ -57,7 +59,7 @@ impl Brought {
 
     /// Whether it belongs to the next owner that references it, as a block that has just come.
     pub(crate) const fn awaits_owner(self) -> bool {
-        matches!(self, Self::Lookahead | Self::Retired)
+        matches!(self, Self::Lookahead | Self::Asked | Self::Retired)
     }
 
     /// Whether an access list asked for it, and there is no reference yet.

@@ -36,6 +36,8 @@ pub(crate) struct Manager {
     levels: Vec<Level>,
     order: Vec<u16>,
     priorities: HashMap<FileId, i32, FixedState>,
+    /// Whether its owner has said nothing: its policy is found.
+    pub(crate) is_silent: bool,
 }
 
 impl Manager {
@@ -49,7 +51,7 @@ impl Manager {
     /// A manager without hints: priority 0, LRU.
     pub(crate) fn new(seed: u64) -> Self {
         let priorities = HashMap::with_hasher(FixedState::with_seed(seed));
-        let mut manager = Self { levels: Vec::new(), order: Vec::new(), priorities };
+        let mut manager = Self { levels: Vec::new(), order: Vec::new(), priorities, is_silent: false };
         manager.add_level(0);
         manager
     }

@@ -334,7 +334,7 @@ impl Steward {
     /// A hit (L1), and what it says about owners (A1) and rooms (W1).
     #[inline]
     fn reference(&mut self, owner: OwnerKey, frame: Handle, goes_on: bool) -> Access {
-        let Entry { file, room, arriving, brought, .. } = self.entries[frame];
+        let Entry { block, file, room, arriving, brought, .. } = self.entries[frame];
         let is_hit = brought.was_used();
         if let Some(counters) = self.owners.counters_mut(owner) {
             counters.references += 1;
@@ -353,6 +353,10 @@ impl Steward {
         } else {
             self.placeholders.clear(frame);
             self.rooms.renew(frame);
+            if brought == Brought::Asked {
+                // A policy that remembers what left has not heard of it yet.
+                self.owners.missing_block(owner, block);
+            }
             if brought.awaits_owner() {
                 // A1: a looked-ahead block belongs to the first that references it.
                 self.entries[frame].brought = Brought::Reference;

@@ -135,6 +135,43 @@ fn c11_what_was_asked_for_is_not_named_before_it_is_read() {
     steward.validate();
 }
 
+/// A policy that remembers what left hears of what was asked for when it is read: by 2Q a block
+/// that comes back is hot, and a scan does not displace it.
+#[test]
+fn c11_what_was_asked_for_and_comes_back_is_no_newcomer() {
+    for comes_back in [false, true] {
+        let mut steward = steward(16);
+        steward.set_policy(A, 0, PolicyName::TwoQ).expect("first call");
+        let scan = |steward: &mut Steward, from: u64| {
+            (from..from + 16).for_each(|index| drop(touch(steward, A, block(index))));
+        };
+        if comes_back {
+            touch(&mut steward, A, block(900));
+        }
+        scan(&mut steward, 1);
+        assert!(steward.lookup(block(900)).is_none());
+        steward.asked_for(A, block(900));
+        while steward.poll().is_some() {}
+        touch(&mut steward, A, block(900));
+        scan(&mut steward, 101);
+        assert_eq!(steward.lookup(block(900)).is_some(), comes_back);
+        steward.validate();
+    }
+}
+
+/// A policy that was found is no hint.
+#[test]
+fn a_found_policy_says_nothing_until_a_hint_does() {
+    let mut steward = steward(4);
+    steward.find_policy(A);
+    assert_eq!((steward.policy(A, 0), steward.has_hints(A)), (PolicyName::Auto, false));
+    steward.set_priority(A, block(1).file, 1).expect("within bounds");
+    assert!(steward.has_hints(A));
+    steward.find_policy(A);
+    assert!(steward.has_hints(A), "what was said holds");
+    assert!(!steward.has_hints(B));
+}
+
 /// A block that is never read leaves when it is the oldest. Advice keeps nothing that as many
 /// references would not.
 #[test]

@@ -30,7 +30,7 @@ impl Engine {
     pub(super) fn retire(&mut self, actor: Actor, blocks: Range<u64>) {
         let Actor { owner, file, .. } = actor;
         let steward = self.beliefs.steward();
-        if steward.owner(owner).is_none_or(|known| known.in_control) {
+        if steward.has_hints(owner) {
             return;
         }
         let cached = u64::from(self.beliefs.file(file).blocks);

@@ -366,7 +366,7 @@ impl Steward {
         let entry = &mut self.entries[frame];
         match core::mem::replace(&mut entry.brought, Brought::Reference) {
             Brought::List | Brought::PassedOver => self.lists.count_use(entry.arriving),
-            Brought::Lookahead => self.lookahead.count_use(entry.arriving),
+            Brought::Lookahead | Brought::Asked => self.lookahead.count_use(entry.arriving),
             Brought::Reference | Brought::Retired | Brought::Foreseen | Brought::Nothing => {}
         }
     }
@@ -376,7 +376,7 @@ impl Steward {
     pub(super) fn count_waste(&mut self, brought: Brought) {
         match brought {
             Brought::List | Brought::PassedOver => self.lists.count_waste(),
-            Brought::Lookahead => self.lookahead.count_waste(),
+            Brought::Lookahead | Brought::Asked => self.lookahead.count_waste(),
             Brought::Reference | Brought::Retired | Brought::Foreseen | Brought::Nothing => {}
         }
     }

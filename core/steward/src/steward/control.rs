@@ -93,7 +93,17 @@ impl Steward {
     /// what it reads is told apart from what others do, and LRU-SP protects them from it. Past the
     /// bound of owners in control it goes on as one without.
     pub fn find_policy(&mut self, owner: OwnerId) {
-        let _ = self.set_policy(owner, 0, PolicyName::Auto);
+        if self.manager_of(owner).is_none() && self.set_policy(owner, 0, PolicyName::Auto).is_ok() {
+            let key = self.owners.key(owner);
+            if let Some((manager, _)) = self.owners.manager_mut(key) {
+                manager.is_silent = true;
+            }
+        }
+    }
+
+    /// Whether an owner in control has said something.
+    pub fn has_hints(&self, owner: OwnerId) -> bool {
+        self.manager_of(owner).is_some_and(|manager| !manager.is_silent)
     }
 
     /// C2: the policy of a priority for `owner`.
@@ -223,7 +233,9 @@ impl Steward {
         }
         let key = self.take_control(owner)?;
         let Some((manager, managed)) = self.owners.manager_mut(key) else { return Ok(None) };
-        Ok(Some((key, wish(manager, managed, &self.entries)?)))
+        let wished = wish(manager, managed, &self.entries)?;
+        manager.is_silent = false;
+        Ok(Some((key, wished)))
     }
 
     /// C8: the first control call of an owner moves its blocks from the common owner to its own

@@ -77,7 +77,7 @@ impl Steward {
             self.placeholders.take(block);
         }
         let frame = self.add(block, Room::Weighing, pages);
-        self.entries[frame].brought = Brought::Lookahead;
+        self.entries[frame].brought = Brought::Asked;
         self.lookahead.count();
         self.admit(NOBODY, frame);
     }
