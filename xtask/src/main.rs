@@ -4,6 +4,7 @@ use anyhow::{Result, bail};
 use std::process::ExitCode;
 
 use kernels::Extent;
+use shell::{run, words};
 
 mod bench_sim;
 mod checks;
@@ -40,6 +41,8 @@ usage: cargo xtask <command>
   rivals           real programs by the kernel alone, vmtouch, nocache, bindfs and others, beside Pantler (--repeats N, --quick,
                    --only ROW|RIVAL and again for others); needs root
   bench-stores     mounts of a server of S3 under load, beside that server alone; builds s3s-fs, which takes minutes
+  papers           the five papers' tables and figures beside the papers' numbers, as docs/papers and one page of HTML
+                   (--list, --only NAME, --quick, --again); experiments that were made of this commit are not made again
   fuzz [SECONDS]   each fuzz target so long, default 60; needs a nightly compiler
   bench-sim        the simulator beside libCacheSim (--requests N, --pairs N, --trace NAME, --only POLICY,
                    --peer command|package, --large, --again, --dry); rows that are there are not measured again;
@@ -84,6 +87,10 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["machine-read", rest @ ..] => machine::read(rest),
         ["limits", rest @ ..] => limits::limits(rest),
         ["rivals", rest @ ..] => rivals::rivals(rest),
+        ["papers", rest @ ..] => {
+            let build = words("cargo run --release --quiet --package pantler-papers --");
+            run(&[&build[..], rest].concat())
+        }
         ["bench-stores"] => stores::bench(),
         ["kernels", "--quick", names @ ..] => kernels::kernels(names, Extent::Quick),
         ["kernels", names @ ..] => kernels::kernels(names, Extent::Everything),

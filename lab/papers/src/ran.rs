@@ -1,0 +1,95 @@
+//! An outcome with what it came from, kept as a file for each experiment.
+//!
+//! A result counts for one commit and one seed. With changes that no commit has, nothing says what
+//! a result came from, so none is taken from a file then.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::SEED;
+use crate::outcome::Outcome;
+
+/// What was found, and when.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Ran {
+    /// As it is asked for.
+    pub name: String,
+    /// What it came from.
+    pub source: Source,
+    /// How long it took, on whatever machine.
+    pub seconds: f64,
+    /// What it came to.
+    pub outcome: Outcome,
+}
+
+/// What results come from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// The last commit that changed more than documents.
+    pub commit: String,
+    /// Whether there are changes besides documents that no commit has.
+    pub changed: bool,
+    /// The kernel's name and release.
+    pub kernel: String,
+    /// Of all draws.
+    pub seed: u64,
+}
+
+impl Source {
+    /// The sources in this folder, on this machine.
+    ///
+    /// # Errors
+    ///
+    /// Git is missing, or this is no working tree.
+    pub fn now() -> Result<Self> {
+        const CODE: [&str; 4] = ["--", ".", ":!docs", ":!*.md"];
+        let git = |words: &[&str]| output("git", &[words, &CODE].concat());
+        Ok(Self {
+            commit: git(&["log", "-1", "--format=%h", "--abbrev=8"])?,
+            changed: !git(&["status", "--porcelain"])?.is_empty(),
+            kernel: format!("Linux {}", fs::read_to_string("/proc/sys/kernel/osrelease")?.trim()),
+            seed: SEED,
+        })
+    }
+
+    /// In words.
+    pub fn describe(&self) -> String {
+        let changed = if self.changed { " with changes" } else { "" };
+        format!("commit {}{changed}, seed {}, {}", self.commit, self.seed, self.kernel)
+    }
+
+    /// The file of a result below `folder`.
+    fn file(&self, folder: &Path, name: &str) -> PathBuf {
+        folder.join(format!("{}-{}", self.commit, self.seed)).join(format!("{}.json", name.replace('/', "-")))
+    }
+
+    /// What was found before, if it still counts.
+    pub fn kept(&self, folder: &Path, name: &str) -> Option<Ran> {
+        let text = fs::read(self.file(folder, name)).ok().filter(|_| !self.changed)?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// Keeps what was found.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
+    pub fn keep(&self, folder: &Path, ran: &Ran) -> Result<()> {
+        if self.changed {
+            return Ok(());
+        }
+        let path = self.file(folder, &ran.name);
+        fs::create_dir_all(path.parent().context("a folder of the commit")?)?;
+        fs::write(&path, serde_json::to_vec(ran)?).with_context(|| path.display().to_string())
+    }
+}
+
+fn output(program: &str, words: &[&str]) -> Result<String> {
+    let done = Command::new(program).args(words).output().with_context(|| format!("{program} is needed"))?;
+    anyhow::ensure!(done.status.success(), "{program}: {}", String::from_utf8_lossy(&done.stderr).trim());
+    Ok(String::from_utf8(done.stdout)?.trim().to_owned())
+}
