@@ -30,7 +30,7 @@ pub use ran::{Ran, Source};
 pub use report::{html, markdown, section};
 
 /// The papers, in the order in which they appeared.
-pub const PAPERS: [Paper; 5] = [osdi94::PAPER, tocs96::PAPER, sa_w2r::PAPER, dust::PAPER, ulc::PAPER];
+pub static PAPERS: [Paper; 5] = [osdi94::PAPER, tocs96::PAPER, sa_w2r::PAPER, dust::PAPER, ulc::PAPER];
 
 /// Of all draws. The same seed gives the same digits.
 pub const SEED: u64 = 1;

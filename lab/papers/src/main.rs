@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
-use pantler_papers::{Experiment, PAPERS, Part, Ran, Source, html, markdown, section};
+use pantler_papers::{Experiment, PAPERS, Paper, Part, Ran, Source, html, markdown, section};
 
 /// Results, a file each, and the page of all papers.
 const RESULTS: &str = "target/papers";
@@ -35,15 +35,17 @@ struct Arguments {
 /// One that is to be made.
 struct Chosen {
     name: String,
+    paper: &'static Paper,
     part: &'static Part,
     experiment: Experiment,
 }
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let all = || PAPERS.iter().flat_map(|paper| paper.experiments().collect::<Vec<_>>());
-    let mut chosen: Vec<Chosen> =
-        all().map(|(name, part, experiment)| Chosen { name, part, experiment }).collect();
+    let of = |paper: &'static Paper| {
+        paper.experiments().map(move |(name, part, experiment)| Chosen { name, paper, part, experiment })
+    };
+    let mut chosen: Vec<Chosen> = PAPERS.iter().flat_map(of).collect();
     if arguments.list {
         chosen.iter().for_each(list);
         return Ok(());
@@ -59,17 +61,16 @@ fn main() -> Result<()> {
     } else if !arguments.only.is_empty() {
         chosen.retain(|one| arguments.only.iter().any(|only| wanted(&one.name, only)));
     }
-    let source = Source::now()?;
     let anew = arguments.again || arguments.quick;
     let mut rans = Vec::new();
     for (at, one) in chosen.iter().enumerate() {
         eprintln!("[{}/{}] {}", at + 1, chosen.len(), one.name);
-        rans.push(ran(one, &source, anew)?);
+        rans.push(ran(one, anew)?);
     }
     if arguments.quick {
         compare(&chosen, &rans)
     } else if arguments.only.is_empty() {
-        write(&source, &rans)
+        write(&rans)
     } else {
         chosen.iter().zip(&rans).for_each(|(one, ran)| {
             println!("{}", section(&one.name, one.part, &ran.outcome));
@@ -85,7 +86,8 @@ fn list(one: &Chosen) {
 }
 
 /// What was made of these sources before, or is made now.
-fn ran(one: &Chosen, source: &Source, anew: bool) -> Result<Ran> {
+fn ran(one: &Chosen, anew: bool) -> Result<Ran> {
+    let source = Source::of(one.paper)?;
     let folder = Path::new(RESULTS);
     if let Some(ran) = source.kept(folder, &one.name).filter(|_| !anew) {
         eprintln!("    there already, made in {:.1} s", ran.seconds);
@@ -95,22 +97,22 @@ fn ran(one: &Chosen, source: &Source, anew: bool) -> Result<Ran> {
     let outcome = (one.experiment.run)().with_context(|| one.name.clone())?;
     let seconds = start.elapsed().as_secs_f64();
     eprintln!("    {seconds:.1} s");
-    let ran = Ran { name: one.name.clone(), source: source.clone(), seconds, outcome };
-    source.keep(folder, &ran)?;
+    let ran = Ran { name: one.name.clone(), source, seconds, outcome };
+    ran.source.keep(folder, &ran)?;
     Ok(ran)
 }
 
 /// Writes all documents.
-fn write(source: &Source, rans: &[Ran]) -> Result<()> {
+fn write(rans: &[Ran]) -> Result<()> {
     fs::create_dir_all(DOCUMENTS)?;
     fs::create_dir_all(RESULTS)?;
     for paper in &PAPERS {
         let path = format!("{DOCUMENTS}/{}.md", paper.name);
-        fs::write(&path, markdown(paper, source, rans)).with_context(|| path.clone())?;
+        fs::write(&path, markdown(paper, rans)).with_context(|| path.clone())?;
         eprintln!("wrote {path}");
     }
     let page = format!("{RESULTS}/index.html");
-    fs::write(&page, html(&PAPERS, source, rans, LINKS)).with_context(|| page.clone())?;
+    fs::write(&page, html(&PAPERS, rans, LINKS)).with_context(|| page.clone())?;
     eprintln!("wrote {page}");
     Ok(())
 }
@@ -119,8 +121,7 @@ fn write(source: &Source, rans: &[Ran]) -> Result<()> {
 fn compare(chosen: &[Chosen], rans: &[Ran]) -> Result<()> {
     let mut differences = Vec::new();
     for (one, ran) in chosen.iter().zip(rans) {
-        let (paper, _) = one.name.split_once('/').context("a name has a paper")?;
-        let path = format!("{DOCUMENTS}/{paper}.md");
+        let path = format!("{DOCUMENTS}/{}.md", one.paper.name);
         let document = fs::read_to_string(&path).with_context(|| path.clone())?;
         differences.extend(ran.differences(one.part, &document));
     }

@@ -1,7 +1,8 @@
 //! An outcome with what it came from, kept as a file for each experiment.
 //!
-//! A result counts for one commit and one seed. With changes that no commit has, nothing says what
-//! a result came from, so none is taken from a file then.
+//! A result counts for one seed, and for the commit that last changed what its paper's experiments
+//! are made of. With changes that no commit has, nothing says what a result came from, so none is
+//! taken from a file then.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::SEED;
 use crate::outcome::Outcome;
+use crate::paper::Paper;
 
 /// What was found, and when.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -29,9 +31,9 @@ pub struct Ran {
 /// What results come from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// The last commit that changed more than documents.
+    /// The last commit that changed what they are made of.
     pub commit: String,
-    /// Whether there are changes besides documents that no commit has.
+    /// Whether it has changes that no commit has.
     pub changed: bool,
     /// The kernel's name and release.
     pub kernel: String,
@@ -39,15 +41,34 @@ pub struct Source {
     pub seed: u64,
 }
 
+/// What all experiments are made of, but the papers' own files and the documents.
+const SHARED: [&str; 10] = [
+    "Cargo.lock",
+    "core",
+    "host/control",
+    "lab/dust",
+    "lab/sim",
+    "lab/trace",
+    "lab/papers/src/outcome.rs",
+    "lab/papers/src/traces.rs",
+    "lab/papers/src/virtual_time.rs",
+    ":!*.md",
+];
+
 impl Source {
-    /// The sources in this folder, on this machine.
+    /// That of a paper's experiments, in this working tree and on this machine.
     ///
     /// # Errors
     ///
     /// Git is missing, or this is no working tree.
-    pub fn now() -> Result<Self> {
-        const CODE: [&str; 4] = ["--", ".", ":!docs", ":!*.md"];
-        let git = |words: &[&str]| output("git", &[words, &CODE].concat());
+    pub fn of(paper: &Paper) -> Result<Self> {
+        let file = format!("lab/papers/src/{}", paper.name.replace('-', "_"));
+        let own = [format!("{file}.rs"), file];
+        let paths = SHARED.iter().copied().chain(own.iter().map(String::as_str));
+        let git = |words: &[&str]| {
+            let words: Vec<&str> = words.iter().copied().chain(["--"]).chain(paths.clone()).collect();
+            output("git", &words)
+        };
         Ok(Self {
             commit: git(&["log", "-1", "--format=%h", "--abbrev=8"])?,
             changed: !git(&["status", "--porcelain"])?.is_empty(),

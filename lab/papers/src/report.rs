@@ -6,14 +6,14 @@ use html_escape::encode_text;
 
 use crate::outcome::{Claim, Outcome, Table};
 use crate::paper::{Made, Paper, Part};
-use crate::ran::{Ran, Source};
+use crate::ran::Ran;
 
 /// Said of a row in which the paper's technique is behind.
 const LOSES: &str = "loses";
 
 /// The document of a paper: `rans` by name.
-pub fn markdown(paper: &Paper, source: &Source, rans: &[Ran]) -> String {
-    let mut text = format!("# {}\n\n{}\n\n{}\n", paper.source, paper.about, made(paper, source));
+pub fn markdown(paper: &Paper, rans: &[Ran]) -> String {
+    let mut text = format!("# {}\n\n{}\n\n{}\n", paper.source, paper.about, made(paper, rans));
     for part in paper.parts {
         text += "\n";
         text += &match part.made {
@@ -36,14 +36,20 @@ pub fn markdown(paper: &Paper, source: &Source, rans: &[Ran]) -> String {
 }
 
 /// What made the document.
-fn made(paper: &Paper, source: &Source) -> String {
+fn made(paper: &Paper, rans: &[Ran]) -> String {
     format!(
         "Made by `make papers` from {}; one part: `cargo xtask papers --only {}/PART`.\n\
          Everything is counted or runs in virtual time: there is no spread, and the same sources give the same digits.\n\
          What `make papers` cannot make is listed with the reason.",
-        source.describe(),
+        source(paper, rans),
         paper.name,
     )
+}
+
+/// What a paper's experiments came from, in words.
+fn source(paper: &Paper, rans: &[Ran]) -> String {
+    let is_own = |ran: &&Ran| ran.name.split('/').next() == Some(paper.name);
+    rans.iter().find(is_own).map_or_else(|| "nothing".to_owned(), |ran| ran.source.describe())
 }
 
 fn heading(part: &Part) -> String {
@@ -117,15 +123,14 @@ fn rows(table: &Table) -> impl Iterator<Item = Vec<String>> + '_ {
 }
 
 /// All papers on one page. `links` leads from the page to the folder `docs`.
-pub fn html(papers: &[Paper], source: &Source, rans: &[Ran], links: &str) -> String {
+pub fn html(papers: &[Paper], rans: &[Ran], links: &str) -> String {
     const STYLE: &str = "body{font:15px/1.45 sans-serif;max-width:75em;margin:2em auto;padding:0 1em}\
         table{border-collapse:collapse;margin:1em 0}td,th{border:1px solid #ccc;padding:.2em .6em}\
         td.n{text-align:right;font-variant-numeric:tabular-nums}tr.loses,td.no{background:#fde8e8}\
         code{background:#f3f3f3}";
     let mut text = format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Five papers, made anew</title>\n\
-         <style>{STYLE}</style>\n<h1>Five papers, made anew</h1>\n<p>From {}.</p>\n<ul>\n",
-        encode_text(&source.describe())
+         <style>{STYLE}</style>\n<h1>Five papers, made anew</h1>\n<ul>\n"
     );
     for paper in papers {
         text += &format!("<li><a href=\"#{}\">{}</a></li>\n", paper.name, encode_text(paper.source));
@@ -133,10 +138,11 @@ pub fn html(papers: &[Paper], source: &Source, rans: &[Ran], links: &str) -> Str
     text += "</ul>\n";
     for paper in papers {
         text += &format!(
-            "<h2 id=\"{}\">{}</h2>\n<p>{}</p>\n",
+            "<h2 id=\"{}\">{}</h2>\n<p>{}</p>\n<p>Made from {}.</p>\n",
             paper.name,
             encode_text(paper.source),
-            encode_text(paper.about)
+            encode_text(paper.about),
+            encode_text(&source(paper, rans))
         );
         for part in paper.parts {
             text += &html_part(paper, part, rans, links);

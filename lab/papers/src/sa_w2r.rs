@@ -66,7 +66,7 @@ pub(crate) const PAPER: Paper = Paper {
         elsewhere(
             Numbered(&[2]),
             "A cold scan of a real mount",
-            "cargo bench -p pantler-mount --bench lookahead",
+            "cargo bench -p pantler-mount --bench prefetching",
             "benchmarks/prefetching-real.md",
         ),
     ],

@@ -51,7 +51,7 @@ fn a_changed_cell_is_found() {
         table.row(true, ["cs".to_owned(), cell.to_owned()]);
         Outcome::of([table]).claim("it wins", false, "in 0 of 1").note("Why.")
     };
-    let text = markdown(paper, &source(), &[ran(&name, outcome("12.3"))]);
+    let text = markdown(paper, &[ran(&name, outcome("12.3"))]);
     assert_eq!(ran(&name, outcome("12.3")).differences(part, &text), Vec::<String>::new());
     let found = ran(&name, outcome("12.4")).differences(part, &text);
     assert_eq!(found, [format!("{name}: | cs (loses) | 12.3 |\n    is now: | cs (loses) | 12.4 |")]);
@@ -97,7 +97,7 @@ fn the_page_has_what_the_documents_have() {
         Table { title: "T & U".into(), columns: vec!["x".into(), "y".into()], names: 1, rows: vec![row] };
     let claims = vec![Claim { says: "it wins".into(), holds: false, found: "0 of 1".into() }];
     let outcome = Outcome { tables: vec![table], claims, notes: vec!["Why.".into()] };
-    let page = html(&PAPERS, &source(), &[ran(&name, outcome)], "../docs");
+    let page = html(&PAPERS, &[ran(&name, outcome)], "../docs");
     for part in
         ["T &amp; U", "a &lt; b (loses)", "class=\"loses\"", "it wins", "<p>Why.</p>", "commit c0ffee00"]
     {
