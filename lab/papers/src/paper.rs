@@ -7,7 +7,7 @@ use crate::outcome::Outcome;
 /// A paper.
 #[derive(Clone, Copy, Debug)]
 pub struct Paper {
-    /// What its document and its experiments are called by.
+    /// Names its document and its experiments.
     pub name: &'static str,
     /// Authors, title, where it appeared.
     pub source: &'static str,
@@ -44,7 +44,7 @@ pub enum Number {
 pub enum Made {
     /// Here.
     Here(Experiment),
-    /// By another command, whose figures are in another document below `docs`.
+    /// By another command, with its figures in another document below `docs`.
     Elsewhere {
         /// As it is typed.
         command: &'static str,
@@ -72,7 +72,7 @@ pub struct Experiment {
 }
 
 impl Number {
-    /// As in a name: `figure-7`, `figures-2-3`, `table-1`. Of more than two the first and the last.
+    /// As in a name: `figure-7`, `figures-2-3`, `table-1`. Of several the first and the last.
     fn slug(self) -> String {
         let (kind, numbers) = match self {
             Self::Text(text) => return text.to_owned(),

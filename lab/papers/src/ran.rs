@@ -1,8 +1,7 @@
 //! An outcome with what it came from, kept as a file for each experiment.
 //!
 //! A result counts for one seed, and for the commit that last changed what its paper's experiments
-//! are made of. With changes that no commit has, nothing says what a result came from, so none is
-//! taken from a file then.
+//! are made of. While there are changes outside of commits, results are neither kept nor taken.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +32,7 @@ pub struct Ran {
 pub struct Source {
     /// The last commit that changed what they are made of.
     pub commit: String,
-    /// Whether it has changes that no commit has.
+    /// Whether there are changes outside of commits.
     pub changed: bool,
     /// The kernel's name and release.
     pub kernel: String,

@@ -260,7 +260,7 @@ fn seconds(programs: &[&str], add: impl Fn(&mut Experiment)) -> Result<Vec<Vec<f
 
 const TIMES: [&str; 5] = ["no lookahead", "LRU-OBL", "SA-W2R", "W2R", "streams"];
 
-/// What the paper's tables print is of programs that nobody has as they were.
+/// Told under each table: the paper's programs are not to be had as they were.
 const VIRTUAL: &str = "The paper ran gcc, cp, tar, gzip, sort and grep on a patched Linux 2.2.14 with 128 MB. Here run the \
                        programs of the OSDI'94 paper in virtual time, in 819 frames of 8 KB, on an RZ56: grep is cs2, \
                        which reads 2,946 blocks of small files four times; sort reads and does not write; scan reads \

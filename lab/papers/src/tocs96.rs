@@ -69,8 +69,8 @@ fn columns() -> Vec<&'static str> {
     ["programs", "what"].into_iter().chain(CONFIGURATIONS.iter().map(Configuration::as_str)).collect()
 }
 
-/// Scenes under the six file systems, seconds and reads. Also the changes of time from the first to
-/// the last.
+/// Scenes under the six file systems, seconds and reads. Also the times by scene, as parts of that
+/// of the first one.
 fn systems(title: &str, scenes: &[&[&str]], frames: u32) -> Result<(Table, Vec<Vec<f64>>)> {
     let mut table = Table::new(title, 2, &columns());
     let mut times = Vec::new();

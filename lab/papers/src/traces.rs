@@ -31,9 +31,9 @@ pub(crate) fn zipf(blocks: u64, requests: usize, (a, b): (f64, f64), shuffled: b
     Prepared::from_ids((0..requests).map(|_| names[rank(&mut draws).min(blocks - 1) as usize]))
 }
 
-/// Slices through a volume of 220 x 220 x 220 bytes in blocks of 8 KiB, every tenth along X, then Y,
-/// then Z: what SA-W2R's XDataSlice does, as far as the paper says. References to one block in a row
-/// are one.
+/// Slices through a volume of 220 x 220 x 220 bytes in blocks of 8 KiB, every tenth along X, then
+/// Y, then Z: what SA-W2R's XDataSlice does, as far as the paper says. References to one block in
+/// a row are one.
 pub(crate) fn slices() -> Prepared {
     const SIDE: u64 = 220;
     const BLOCK: u64 = 8192;

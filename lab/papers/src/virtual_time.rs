@@ -91,7 +91,7 @@ impl Experiment {
     }
 }
 
-/// `ReadN` over `blocks` blocks: the first N five times in order, then the next N. Foolish: by MRU.
+/// `ReadN` over `blocks` blocks: the first N five times in order, then the next N. Foolish by MRU.
 pub(crate) fn read_n(scene: &mut Scene, n: u64, blocks: u64, foolish: bool) {
     const COMPUTE_NS: u64 = 1_000_000;
     let folder = scene.layout.folder(scene.programs.len());

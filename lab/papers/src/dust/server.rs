@@ -1,8 +1,8 @@
-//! A server of files in virtual time, whose order of requests goes by a model of the cache below it.
+//! A server of files in virtual time. Its order of requests goes by a model of the cache below it.
 //!
 //! ```text
 //!   clients --> waiting --> at most 8 at once --> cached? --no--> disk --> network --> the client
-//!      ^          |  oldest, or oldest that the model has          one at a time        asks again
+//!      ^          |  oldest, or oldest that the model has         one at a time        asks again
 //!      '----------'---------------------------------------------------------------------'
 //! ```
 
@@ -28,8 +28,8 @@ const WARM_UP: u64 = ANSWERS / 10;
 pub(super) enum Order {
     /// The oldest.
     Arrival,
-    /// The oldest of those whose file the model has; without such, the oldest. The model is a CLOCK
-    /// of so many files.
+    /// The oldest request for a file that the model has, or else the oldest. The model is a CLOCK
+    /// of this many files.
     Mirror(u32),
 }
 
