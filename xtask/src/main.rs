@@ -4,7 +4,6 @@ use anyhow::{Result, bail};
 use std::process::ExitCode;
 
 use kernels::Extent;
-use shell::{run, words};
 
 mod bench_sim;
 mod checks;
@@ -88,8 +87,8 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["limits", rest @ ..] => limits::limits(rest),
         ["rivals", rest @ ..] => rivals::rivals(rest),
         ["papers", rest @ ..] => {
-            let build = words("cargo run --release --quiet --package pantler-papers --");
-            run(&[&build[..], rest].concat())
+            let build = shell::words("cargo run --release --quiet --package pantler-papers --");
+            shell::run(&[&build[..], rest].concat())
         }
         ["bench-stores"] => stores::bench(),
         ["kernels", "--quick", names @ ..] => kernels::kernels(names, Extent::Quick),

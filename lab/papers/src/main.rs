@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -40,8 +41,17 @@ struct Chosen {
     experiment: Experiment,
 }
 
-fn main() -> Result<()> {
-    let arguments = Arguments::parse();
+fn main() -> ExitCode {
+    match make(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("papers: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn make(arguments: &Arguments) -> Result<()> {
     let of = |paper: &'static Paper| {
         paper.experiments().map(move |(name, part, experiment)| Chosen { name, paper, part, experiment })
     };

@@ -31,9 +31,9 @@ pub struct Part {
 /// What a part is called in its paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
-    /// Figures that follow each other.
+    /// Figures, in rising order.
     Figure(&'static [u8]),
-    /// Tables that follow each other.
+    /// Tables, in rising order.
     Table(&'static [u8]),
     /// What the paper says without table or figure.
     Text(&'static str),
@@ -86,7 +86,7 @@ impl Number {
         }
     }
 
-    /// As in a heading: `Figure 7`, `Figures 2 and 3`, `Figures 3 to 10`.
+    /// As in a heading: `Figure 7`, `Figures 2 and 3`, `Figures 3 to 10`, `Figures 1, 3, 4`.
     pub fn heading(self) -> String {
         let (kind, numbers) = match self {
             Self::Text(_) => return "In the text".to_owned(),
@@ -96,8 +96,13 @@ impl Number {
         match numbers {
             [only] => format!("{kind} {only}"),
             [first, second] => format!("{kind}s {first} and {second}"),
-            [first, .., last] => format!("{kind}s {first} to {last}"),
-            [] => kind.to_owned(),
+            [first, .., last] if usize::from(last - first) + 1 == numbers.len() => {
+                format!("{kind}s {first} to {last}")
+            }
+            several => {
+                let several: Vec<String> = several.iter().map(u8::to_string).collect();
+                format!("{kind}s {}", several.join(", "))
+            }
         }
     }
 }

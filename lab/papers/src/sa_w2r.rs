@@ -228,7 +228,10 @@ fn figure_8() -> Result<Outcome> {
     let mut hits = Hits::new();
     hits.add("P3", &trace(WORKSTATION)?, &[500, 1000, 2000, 5000, 10_000])?;
     hits.add("cloudPhysics", &trace(DISK)?, &[500, 1000, 2000, 5000, 10_000])?;
-    Ok(hits.outcome())
+    Ok(hits.outcome().note(
+        "P3's blocks are sectors of 512 bytes, so nearly all of its references are sequential. Of cloudPhysics 96 % of \
+         what LRU-OBL looks ahead is never used (figure 2): with 10,000 frames both lose to LRU, which has the frames.",
+    ))
 }
 
 fn figure_9() -> Result<Outcome> {
