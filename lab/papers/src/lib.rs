@@ -4,7 +4,7 @@
 //!   Paper --- Part --- figure 7 --- Experiment --- run ---> Outcome ---> tables, claims, notes
 //!          |       |                                           |
 //!          |       '- figure 12 --- not made, and why          v
-//!          '- docs/papers/NAME.md <---- report <------- Result, kept as JSON
+//!          '- its document <---------- report <-------- Ran, kept as JSON
 //! ```
 //!
 //! Everything here is counted or runs in virtual time: the same sources give the same digits on

@@ -11,8 +11,8 @@ use std::num::NonZeroU32;
 use pantler_steward::lists::{self, Chunk, Prefetching};
 use pantler_steward::scheduling::{BATCH_SHARE, PaceOptions, Request, Run, Scheduler};
 use pantler_steward::{
-    Access, Action, Allocation, Block, HintError, Lookahead, Notice, Options, OptionsError, OwnerId, Revocation, Steward,
-    Why,
+    Access, Action, Allocation, Block, HintError, Lookahead, Notice, Options, OptionsError, OwnerId,
+    Revocation, Steward, Why,
 };
 
 use super::clock::{Clock, Event};
