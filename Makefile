@@ -1,5 +1,5 @@
 # Everything here forwards to `cargo xtask`, which says what it does and installs what is missing.
-.PHONY: all demo test test-python bench bench-sim kernels machine rivals endure fuzz ci install packages dust-full
+.PHONY: all demo test test-python bench bench-sim kernels machine papers rivals endure fuzz ci install packages dust-full
 .DEFAULT_GOAL := all
 PREFIX ?= /usr/local
 
@@ -28,6 +28,10 @@ kernels:
 # The first paper's experiments, with real programs; needs root.
 machine:
 	cargo xtask machine
+
+# The five papers' tables and figures beside the papers' numbers; `cargo xtask papers --list` names them.
+papers:
+	cargo xtask papers
 
 # Real programs by what else keeps files in memory, and by Pantler; needs root.
 rivals:

@@ -15,7 +15,7 @@ use std::time::Instant;
 use crate::shell::{BEHIND, command, linted, say, words};
 
 /// What only computes: beginnings of folder and name.
-const COMPUTING: [&str; 5] = ["core/", "lab/dust/all", "lab/sim/", "lab/trace/", "xtask/"];
+const COMPUTING: [&str; 6] = ["core/", "lab/dust/all", "lab/papers/", "lab/sim/", "lab/trace/", "xtask/"];
 
 /// Of these it takes longest, and begins first: nothing waits for it alone at the end.
 const LONGEST: &str = "lab/dust/all";

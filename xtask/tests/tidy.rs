@@ -183,6 +183,7 @@ fn the_walk_of_a_read_is_as_architecture_says() {
 /// Rows of ARCHITECTURE.md, highest first: a crate may use the rows below its own.
 const ROWS: &[&[&str]] = &[
     &["cli", "bindings/pantler"],
+    &["lab/papers"],
     &["lab/sim", "lab/dust"],
     &["lab/trace"],
     &["serve/tier-server", "serve/web"],

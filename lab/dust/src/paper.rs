@@ -110,6 +110,22 @@ const RECIPES: [(u32, Recipe); 23] = [
     (10, ("CLOCK, half set, estimate 10 % too low", TOO_LOW, "clock-set", HALF, 0.9)),
 ];
 
+/// Models of today's kernels, in the paper's manner.
+const KERNELS: [Recipe; 6] = [
+    ("Linux without MGLRU", "short-term", "linux", SHORT, 1.0),
+    ("Linux without MGLRU, all use bits set", "short-term", "linux", ALL, 1.0),
+    ("Linux without MGLRU, history", "history", "linux", LONG, 1.0),
+    ("Linux with MGLRU", "short-term", "mglru", SHORT, 1.0),
+    ("Linux with MGLRU, all use bits set", "short-term", "mglru", ALL, 1.0),
+    ("Linux with MGLRU, history", "history", "mglru", LONG, 1.0),
+];
+
+/// Graphs as the paper's figures 11 to 14, of [`KERNELS`]: as [`figures`].
+pub fn kernels(capacity: u32, runs: u32, seed: u64) -> Vec<Panel> {
+    let mut random = Random::new(seed);
+    KERNELS.iter().map(|recipe| panel(recipe, capacity, runs, &mut random)).collect()
+}
+
 /// All figures, from `runs` runs of each pattern over caches of `capacity` blocks.
 pub fn figures(capacity: u32, runs: u32, seed: u64) -> Vec<Figure> {
     let mut random = Random::new(seed);

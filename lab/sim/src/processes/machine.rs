@@ -11,8 +11,8 @@ use std::num::NonZeroU32;
 use pantler_steward::lists::{self, Chunk, Prefetching};
 use pantler_steward::scheduling::{BATCH_SHARE, PaceOptions, Request, Run, Scheduler};
 use pantler_steward::{
-    Access, Action, Block, HintError, Lookahead, Notice, Options, OptionsError, OwnerId, Revocation, Steward,
-    Why,
+    Access, Action, Allocation, Block, HintError, Lookahead, Notice, Options, OptionsError, OwnerId,
+    Revocation, Steward, Why,
 };
 
 use super::clock::{Clock, Event};
@@ -37,6 +37,8 @@ const LIST_ENTRIES: usize = lists::ENTRIES_MAX as usize;
 pub struct MachineOptions {
     /// Which file system.
     pub configuration: Configuration,
+    /// How frames are shared; without, as the configuration says.
+    pub allocation: Option<Allocation>,
     /// Frames of the cache.
     pub frames: u32,
     /// The disks, at least one; processes have their files on them in turns.
@@ -68,6 +70,7 @@ impl MachineOptions {
     pub fn new(configuration: Configuration, frames: u32, disk: DiskModel) -> Self {
         Self {
             configuration,
+            allocation: None,
             frames,
             disks: vec![disk],
             processors: NonZeroU32::MIN,
@@ -167,7 +170,7 @@ impl<'a> Machine<'a> {
         let share = if options.prefetching.is_some() { 0 } else { options.frames / BATCH_SHARE };
         scheduler.batch_max = options.batch_max.unwrap_or(share);
         let steward = Steward::new(Options {
-            allocation: configuration.allocation(),
+            allocation: options.allocation.unwrap_or(configuration.allocation()),
             lookahead: options.lookahead,
             prefetching,
             revocation: options.revocation,
