@@ -6,7 +6,8 @@
 //!     cached of the files is at most 1.02 of the budget in the middle, and never more than the
 //!     budget and a window of the kernel's readahead for each run. (What goes on after its run, and
 //!     what was in memory before a daemon began, is nobody's.)
-//! E3  No thread but those of the kernel that reclaim memory drops a page of a file that no run uses.
+//! E3  No thread but those of the kernel that reclaim memory drops a page of a file that no run
+//!     uses.
 //! E4  A program that was killed ends its run with status 137, one that was told to end with 143.
 //! E5  The daemon's memory does not grow, once each file was read.
 //! E6  In the end nothing is left: no control group, trace instance, probe, socket or process.

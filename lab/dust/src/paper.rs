@@ -120,7 +120,7 @@ const KERNELS: [Recipe; 6] = [
     ("Linux with MGLRU, history", "history", "mglru", LONG, 1.0),
 ];
 
-/// Graphs as the paper's figures 11 to 14, of [`KERNELS`]: as [`figures`].
+/// Graphs as the paper's figures 11 to 14, of today's kernels: as [`figures`].
 pub fn kernels(capacity: u32, runs: u32, seed: u64) -> Vec<Panel> {
     let mut random = Random::new(seed);
     KERNELS.iter().map(|recipe| panel(recipe, capacity, runs, &mut random)).collect()

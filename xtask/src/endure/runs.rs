@@ -25,9 +25,9 @@ const PROGRAMS: [&str; 4] = [
     "python3 -c \"import mmap; f = open('FILE', 'rb'); m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)\nfor p in range(2): sum(m[::4096])\"; cksum < FILE",
 ];
 
-/// Why a program was not started: no daemon is there, it ended just then, or the program was killed
-/// before its first instruction.
-const REFUSALS: [&str; 3] = ["nothing to control", "no answer from", "ended before it started"];
+/// Why a program was not started: no daemon is there, it ended just then or was not scheduled for
+/// two seconds, or the program was killed before its first instruction.
+const REFUSALS: [&str; 3] = ["nothing to control", "no answer", "ended before it started"];
 
 /// What becomes of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
