@@ -4,8 +4,8 @@
 //! E1  What programs read is what is in their files.
 //! E2  In the first half runs end with all of their processes, and no daemon ends. Then what is
 //!     cached of the files is at most 1.02 of the budget in the middle, and never more than the
-//!     budget and a window of the kernel's readahead for each run. (What goes on after its run, and
-//!     what was in memory before a daemon began, is nobody's.)
+//!     budget and a window of the kernel's readahead for each run. (Programs that go on after their
+//!     run have no budget, nor have pages that were in memory before a daemon began.)
 //! E3  No thread but those of the kernel that reclaim memory drops a page of a file that no run
 //!     uses.
 //! E4  A program that was killed ends its run with status 137, one that was told to end with 143.
