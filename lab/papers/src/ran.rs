@@ -68,10 +68,13 @@ impl Source {
             let words: Vec<&str> = words.iter().copied().chain(["--"]).chain(paths.clone()).collect();
             output("git", &words)
         };
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
+        // What a machine adds to the version says nothing to others.
+        let version = release.trim().split('-').next().unwrap_or_default();
         Ok(Self {
             commit: git(&["log", "-1", "--format=%h", "--abbrev=8"])?,
             changed: !git(&["status", "--porcelain"])?.is_empty(),
-            kernel: format!("Linux {}", fs::read_to_string("/proc/sys/kernel/osrelease")?.trim()),
+            kernel: format!("Linux {version}"),
             seed: SEED,
         })
     }
