@@ -8,6 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 use pantler_papers::{Experiment, PAPERS, Paper, Part, Ran, Source, html, markdown, section};
+use pantler_trace::testing::locate;
 
 /// Results, a file each, and the page of all papers.
 const RESULTS: &str = "target/papers";
@@ -71,6 +72,19 @@ fn make(arguments: &Arguments) -> Result<()> {
     } else if !arguments.only.is_empty() {
         chosen.retain(|one| arguments.only.iter().any(|only| wanted(&one.name, only)));
     }
+    let missing = missing(&chosen);
+    if arguments.quick {
+        chosen.retain(|one| {
+            let lacks = one.experiment.traces.iter().find(|trace| missing.contains(trace));
+            lacks.inspect(|trace| eprintln!("SKIPPED: {}: there is no {trace}", one.name)).is_none()
+        });
+    } else {
+        ensure!(
+            missing.is_empty(),
+            "the folder that PANTLER_TRACES names lacks {}; --only NAME makes what needs none of them",
+            missing.join(", ")
+        );
+    }
     let anew = arguments.again || arguments.quick;
     let mut rans = Vec::new();
     for (at, one) in chosen.iter().enumerate() {
@@ -87,6 +101,15 @@ fn make(arguments: &Arguments) -> Result<()> {
         });
         Ok(())
     }
+}
+
+/// Traces of others that are needed and are not here, each once.
+fn missing(chosen: &[Chosen]) -> Vec<&'static str> {
+    let all = chosen.iter().flat_map(|one| one.experiment.traces);
+    let mut missing: Vec<&str> = all.copied().filter(|trace| locate(trace).is_none()).collect();
+    missing.sort_unstable();
+    missing.dedup();
+    missing
 }
 
 fn list(one: &Chosen) {

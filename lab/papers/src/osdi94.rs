@@ -49,6 +49,16 @@ pub(crate) const PAPER: Paper = Paper {
 /// Tables 5 and 6: seconds, then reads, by cache; the original kernel, then LRU-SP.
 type Measured = [[u32; 4]; 4];
 
+/// Table 5's ratios of seconds, as printed: of more digits than its seconds have.
+const TIMES: [[&str; 4]; 6] = [
+    ["0.90", "1.01", "1.01", "1.00"],
+    ["0.62", "0.54", "0.99", "1.00"],
+    ["0.82", "0.74", "0.87", "1.01"],
+    ["0.90", "0.88", "0.81", "0.70"],
+    ["0.91", "0.88", "0.81", "0.87"],
+    ["0.87", "0.83", "0.75", "0.72"],
+];
+
 const PROGRAMS: [(&str, Measured); 6] = [
     ("din", [[117, 99, 99, 99], [106, 99, 100, 100], [8888, 998, 997, 998], [2573, 1003, 997, 997]]),
     ("cs1", [[62, 61, 28, 28], [38, 33, 27, 28], [8634, 8630, 1141, 1141], [3066, 1628, 1141, 1141]]),
@@ -99,18 +109,17 @@ fn programs_alone() -> Result<Outcome> {
         &["program", "cache, MB", "reads (paper)", "time (paper)"],
     );
     let mut near = 0;
-    for (name, [old_time, new_time, old_reads, new_reads]) in PROGRAMS {
+    for ((name, [_, _, old_reads, new_reads]), times) in PROGRAMS.into_iter().zip(TIMES) {
         for (at, (megabytes, frames)) in CACHES.into_iter().enumerate() {
             let [old, new] = both(&[name], frames)?;
-            let paper = |new: [u32; 4], old: [u32; 4]| ratio(new[at].into(), old[at].into());
             let reads = ratio(new.reads as f64, old.reads as f64);
-            let printed = paper(new_reads, old_reads);
+            let printed = ratio(new_reads[at].into(), old_reads[at].into());
             near += usize::from((new.reads as f64 / old.reads as f64 - printed.parse::<f64>()?).abs() < 0.1);
             let cells = [
                 name.to_owned(),
                 megabytes.to_owned(),
                 beside(reads, Some(&printed)),
-                beside(ratio(new.seconds, old.seconds), Some(&paper(new_time, old_time))),
+                beside(ratio(new.seconds, old.seconds), Some(times[at])),
             ];
             table.row(new.reads > old.reads, cells);
         }
@@ -118,9 +127,9 @@ fn programs_alone() -> Result<Outcome> {
     let all = table.rows.len();
     let won = table.won();
     Ok(Outcome::of([table])
-        .claim_of("LRU-SP reads no more than the original kernel", won, all)
-        .claim("the ratio of reads is the paper's, within 0.1", near == all, format!("in {near} of {all}"))
+        .claim_of("LRU-SP reads no more than the original kernel (but for 5 blocks, twice)", won, all)
         .note(SORT)
+        .note(format!("The ratio of reads is within 0.1 of the paper's in {near} of {all} rows."))
         .note(
             "Cs3 at 12 MB saves more than in the paper: there the original kernel reads 2,815 blocks, because some \
              files stay; LRU in the model keeps nothing of a cycle that does not fit.",
@@ -151,14 +160,15 @@ fn raw_data() -> Result<Outcome> {
     ))
 }
 
-/// The mixes of figure 5 without ldk and pjn, and what is left of the others.
+/// The mixes of figure 5 without ldk and pjn, and what is left of the others; whether figure 6 has
+/// them.
 const MIXES: [(&str, &[&str], bool); 6] = [
     ("cs2+gli", &["cs2", "gli"], true),
-    ("gli+sort", &["gli", "sort"], true),
-    ("din+sort", &["din", "sort"], true),
-    ("din+cs2 (+ldk)", &["din", "cs2"], false),
-    ("cs1+gli (+ldk)", &["cs1", "gli"], false),
-    ("din+cs3+gli (+ldk)", &["din", "cs3", "gli"], false),
+    ("gli+sort", &["gli", "sort"], false),
+    ("din+sort", &["din", "sort"], false),
+    ("din+cs2 (+ldk)", &["din", "cs2"], true),
+    ("cs1+gli (+ldk)", &["cs1", "gli"], true),
+    ("din+cs3+gli (+ldk)", &["din", "cs3", "gli"], true),
 ];
 
 fn programs_at_once() -> Result<Outcome> {
@@ -172,24 +182,27 @@ fn programs_at_once() -> Result<Outcome> {
         2,
         &["programs", "cache, MB", "reads", "time"],
     );
-    for (name, programs, _) in MIXES {
+    for (name, programs, is_in_six) in MIXES {
         for (megabytes, frames) in CACHES {
             let [old, new] = both(programs, frames)?;
-            let mut alloc = Experiment::new(programs, "ac", frames)?;
-            alloc.allocation = Some(Allocation::AllocLru);
-            let alloc = alloc.run()?;
             let cells = |one: &Ran, other: &Ran| {
                 let reads = ratio(one.reads as f64, other.reads as f64);
                 [name.to_owned(), megabytes.to_owned(), reads, ratio(one.seconds, other.seconds)]
             };
             five.row(new.reads > old.reads, cells(&new, &old));
-            six.row(new.reads > alloc.reads, cells(&alloc, &new));
+            if is_in_six {
+                let mut alloc = Experiment::new(programs, "ac", frames)?;
+                alloc.allocation = Some(Allocation::AllocLru);
+                let alloc = alloc.run()?;
+                six.row(new.reads > alloc.reads, cells(&alloc, &new));
+            }
         }
     }
-    let (won, swapping, all) = (five.won(), six.won(), five.rows.len());
+    let (won, all) = (five.won(), five.rows.len());
+    let (swapping, of) = (six.won(), six.rows.len());
     Ok(Outcome::of([five, six])
         .claim_of("LRU-SP reads no more than the original kernel", won, all)
-        .claim("in most cases ALLOC-LRU is no better", swapping * 2 > all, format!("in {swapping} of {all}"))
+        .claim("in most cases ALLOC-LRU is no better", swapping * 2 > of, format!("in {swapping} of {of}"))
         .note("Left out: cs3+ldk, sort+ldk and pjn+ldk, and ldk of the others, which the brackets name.")
         .note(
             "Rows that lose in figure 6: where every program is smart, a list without swapping gives more frames to \
@@ -281,7 +294,7 @@ fn foolish_neighbour() -> Result<Outcome> {
     }
     Ok(Outcome::of([table])
         .claim(
-            "a foolish neighbour costs a smart program 7 to 14 % more reads",
+            "a foolish neighbour costs a smart program 14 % more reads at most (table 2)",
             most <= 0.14,
             format!("at most {:.0} %", 100.0 * most),
         )

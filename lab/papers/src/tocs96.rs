@@ -97,13 +97,14 @@ fn systems(title: &str, scenes: &[&[&str]], frames: u32) -> Result<(Table, Vec<V
     Ok((table, times))
 }
 
-/// Mean change of time by the last file system, and the range.
-fn means(times: &[Vec<f64>]) -> (f64, String) {
+/// Mean change of time by the last file system, whether it is that for all, and the range.
+fn means(times: &[Vec<f64>]) -> (f64, bool, String) {
     let last: Vec<f64> = times.iter().map(|row| row[5] - 1.0).collect();
     let mean = last.iter().sum::<f64>() / last.len() as f64;
     let (least, most) =
         last.iter().fold((0.0_f64, -1.0_f64), |(least, most), &one| (least.min(one), most.max(one)));
-    (mean, format!("{:+.0} % on average, {:+.0} to {:+.0} %", 100.0 * mean, 100.0 * most, 100.0 * least))
+    let found = format!("{:+.0} % on average, {:+.0} to {:+.0} %", 100.0 * mean, 100.0 * most, 100.0 * least);
+    (mean, most < 0.0, found)
 }
 
 fn programs_alone() -> Result<Outcome> {
@@ -112,10 +113,10 @@ fn programs_alone() -> Result<Outcome> {
     let (five, more) = systems("12 MB (figure 5)", &SCENES, LARGE)?;
     let slower = times[0][4] > times[0][3];
     times.extend(more);
-    let (mean, found) = means(&times);
+    let (mean, for_all, found) = means(&times);
     let best = times.iter().filter(|row| row.iter().all(|time| row[5] <= time * 1.005)).count();
     Ok(Outcome::of([four, five])
-        .claim("the integrated system takes 26 % less on average, 3 to 49 %", mean <= -0.26, found)
+        .claim("the integrated system takes 26 % less on average, 3 to 49 %", mean <= -0.26 && for_all, found)
         .claim(
             "it is the best of the six for every program",
             best == times.len(),
@@ -175,10 +176,10 @@ fn programs_at_once() -> Result<Outcome> {
     let (eight, mut times) = systems("6.4 MB (figure 8)", &SCENES, SMALL)?;
     let (nine, more) = systems("12 MB (figure 9)", &SCENES, LARGE)?;
     times.extend(more);
-    let (mean, found) = means(&times);
+    let (mean, for_all, found) = means(&times);
     let won = times.iter().filter(|row| row[5] <= 1.0).count();
     Ok(Outcome::of([eight, nine])
-        .claim("the integrated system takes 32 % less on average, 5 to 76 %", mean <= -0.32, found)
+        .claim("the integrated system takes 32 % less on average, 5 to 76 %", mean <= -0.32 && for_all, found)
         .claim_of("both programs together are always done sooner", won, times.len())
         .note("Seconds until both have ended. Pairs with Postgres have two disks, all others one."))
 }

@@ -136,7 +136,7 @@ fn figures_2_and_3() -> Result<Outcome> {
     let low = |found: &Measured, by: usize| found.movements[by].iter().sum::<f64>();
     let steady = traces
         .iter()
-        .filter(|(_, found)| low(found, CRD) < low(found, OD) && low(found, LRD_RD) < low(found, RD))
+        .filter(|(_, found)| 2.0 * low(found, CRD) < low(found, OD) && 2.0 * low(found, LRD_RD) < low(found, RD))
         .count();
     let steadier = traces.iter().filter(|(_, found)| low(found, LRD_RD) <= low(found, CRD)).count();
     let repeating = traces
@@ -165,9 +165,9 @@ fn figures_2_and_3() -> Result<Outcome> {
         .claim(
             "LRD-RD is very close to CRD, but for random: within 10 points in every first N segments",
             close.len() == 5,
-            format!("of {}", close.join(", ")),
+            format!("only {} are", close.join(" and ")),
         )
-        .claim_of("CRD and LRD-RD move far fewer blocks than OD and RD", steady, traces.len())
+        .claim_of("CRD and LRD-RD move far fewer blocks than OD and RD: less than half", steady, traces.len())
         .claim(
             "LRD-RD moves fewer blocks than CRD in most cases",
             steadier * 2 > traces.len(),

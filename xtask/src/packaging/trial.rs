@@ -11,7 +11,7 @@ const KERNEL: &str = "6.12";
 const JOB: &str = include_str!("trial.sh");
 
 /// What must come of it.
-const PROMISES: [(&str, &str); 21] = [
+const PROMISES: [(&str, &str); 22] = [
     ("install.status", "0"),
     ("doctor.status", "0"),
     ("guide.commands", "2"),
@@ -23,6 +23,7 @@ const PROMISES: [(&str, &str); 21] = [
     ("verified.status", "0"),
     ("fresh", "inactive disabled"),
     ("unit.status", "0"),
+    ("shipped.status", "0"),
     ("service.wrong", "nothing"),
     ("found.status", "0"),
     ("joined.status", "0"),
