@@ -68,7 +68,7 @@ fn findings() -> Vec<Finding> {
     let mut findings = vec![kernel(&running)];
     findings.extend(pantler_steer::doctor().into_iter().map(steer));
     findings.extend([beneath(&running), fine_times(&running), fuse_device(), fuse_helper(), for_others()]);
-    findings.extend([frames(), memory()]);
+    findings.extend([frames(&running), memory()]);
     findings.extend([control(), group()]);
     findings
 }
@@ -148,14 +148,19 @@ fn fuse_device() -> Finding {
 }
 
 /// Whether the kernel can keep a mount's blocks.
-fn frames() -> Finding {
-    let checked = pantler_mount::Keeper::check_kernel();
-    let detail = match &checked {
-        Ok(()) => "--frames kernel and auto have it: a hit does not ask the mount".into(),
-        Err(error) => format!("{error}; --frames auto and own keep them in the mount's memory"),
+fn frames(running: &Kernel) -> Finding {
+    let since = Version(6, 12);
+    let lacks = match pantler_mount::Keeper::check_kernel() {
+        Err(error) => Some(error.to_string()),
+        // Where tracefs is not mounted, it cannot be asked.
+        Ok(()) => (!running.has(since)).then(|| format!("{running}, and they came with {since}")),
+    };
+    let detail = match &lacks {
+        None => "--frames kernel and auto have it: a hit does not ask the mount".into(),
+        Some(why) => format!("{why}; --frames auto and own keep them in the mount's memory"),
     };
     let remedy = "for hits at the speed of a disk's, mount as root on Linux 6.12 or newer";
-    Finding::new("mount", "frames of the kernel", checked.is_ok(), detail, remedy).since(Version(6, 12))
+    Finding::new("mount", "frames of the kernel", lacks.is_none(), detail, remedy).since(since)
 }
 
 /// What a mount would take of the memory that limits leave.

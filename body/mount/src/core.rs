@@ -99,15 +99,15 @@ impl Core {
     }
 
     /// From now on the kernel keeps what is read: its pages are watched.
-    pub(crate) fn lend(&self, watched: Watched) -> Arc<Watched> {
-        Arc::clone(self.watched.get_or_init(|| Arc::new(watched)))
+    pub(crate) fn lend(&self, watched: Arc<Watched>) {
+        self.watched.get_or_init(|| watched);
     }
 
     pub(crate) fn lends(&self) -> bool {
         self.watched.get().is_some()
     }
 
-    /// Takes note of what programs did with what is lent, before a block is fetched.
+    /// Takes note of what programs did with what is lent, before a read is served.
     pub(crate) fn catch_up(&self) {
         if let Some(watched) = self.watched.get() {
             watched.catch_up(self);

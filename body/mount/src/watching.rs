@@ -86,13 +86,13 @@ struct Events {
 }
 
 impl Watched {
-    /// Takes note of what happened before a block is fetched, if the last look was not just now:
-    /// programs that go on by hits are ahead of what was told, and what they left is what goes.
+    /// Takes the events of what happened before this read, if the last look was not just now: the
+    /// next victim depends on hits of which the cache has not heard.
     pub(crate) fn catch_up(&self, core: &Core) {
         if let Some(events) = &mut *self.lock() {
             let lanes = events.feed.descriptors().count() as u64;
             if clock::monotonic_ns().saturating_sub(events.feed.taken_until_ns()) > LOOK_NS * lanes {
-                // The thread that watches says it.
+                // The watching thread logs an error.
                 let _ = events.round(core);
             }
         }
@@ -181,15 +181,17 @@ pub(crate) fn start(core: &Arc<Core>, mountpoint: &Path) -> Result<(Watch, JoinH
     let buffers: Vec<OwnedFd> = cloned.map_err(failed("copy a descriptor of a buffer"))?;
     let (end, writer) = io::pipe().map_err(failed("pipe, to end the thread that watches"))?;
     let events = Events { feed, reads: Reads::default(), _instance: instance };
-    let watched = core.lend(Watched(Mutex::new(Some(events))));
-    let core = Arc::clone(core);
+    let watched = Arc::new(Watched(Mutex::new(Some(events))));
+    let (of, seen) = (Arc::clone(core), Arc::clone(&watched));
     let thread = std::thread::Builder::new().name("pantler-watch".into());
     let thread = thread.spawn(move || {
-        watch(&core, &watched, &buffers, &end);
+        watch(&of, &seen, &buffers, &end);
         drop(buffers);
-        watched.lock().take();
+        seen.lock().take();
     });
-    Ok((Watch { _end: writer }, thread.map_err(failed_to_start)?))
+    let thread = thread.map_err(failed_to_start)?;
+    core.lend(watched);
+    Ok((Watch { _end: writer }, thread))
 }
 
 /// The device of a mount, as events write it. The mount itself is not asked: the caller may be its

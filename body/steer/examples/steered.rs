@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cargo run --release -p pantler-steer --example steered -- [--kernel] [--budget BYTES]
-//!     [--total BYTES] [--policy NAME] [--throttle MAJOR:MINOR] [--no-others] [--ignore-advice]
+//!     [--total BYTES] [--policy NAME] [--throttle MAJOR:MINOR] [--no-others] [--heed-advice]
 //!     [--alone] -- PROGRAM ARGUMENTS
 //! ```
 //!
@@ -28,7 +28,7 @@ struct Arguments {
     policy: Option<String>,
     throttle: Option<(u32, u32)>,
     no_others: bool,
-    ignore_advice: bool,
+    heed_advice: bool,
     program: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ fn parse() -> Result<Arguments, Failure> {
             "--kernel" => arguments.kernel = true,
             "--alone" => arguments.alone = true,
             "--no-others" => arguments.no_others = true,
-            "--ignore-advice" => arguments.ignore_advice = true,
+            "--heed-advice" => arguments.heed_advice = true,
             "--budget" => arguments.budget = value()?.parse()?,
             "--total" => arguments.total = Some(value()?.parse()?),
             "--policy" => arguments.policy = Some(value()?),
@@ -90,7 +90,7 @@ fn main() -> Result<(), Failure> {
     let mut options = SteerOptions::new("example", arguments.budget);
     options.total_bytes = arguments.total;
     options.watch_others = !arguments.no_others;
-    options.heeds_advice = !arguments.ignore_advice;
+    options.heeds_advice = arguments.heed_advice;
     if let Some(policy) = &arguments.policy {
         options.profile = Some(Profile::parse("example", &format!("[policies]\n0 = \"{policy}\"\n"))?);
     }

@@ -12,16 +12,12 @@ use pantler_pagecache::Advice;
 
 use crate::steering::{SOURCE_RUN, Steering};
 
-/// A descriptor that was looked up means the same file for this time: programs advise about one
-/// file again and again.
-const SAME_NS: u64 = 2_000_000;
+/// Descriptors that are looked up between two rounds. Each is an open of a file of `/proc`, or a look
+/// at all mounts, and the thread that does it is that of all runs.
+const LOOKS_MAX: u32 = 64;
 
-/// What a descriptor was, when it was looked up last.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LastAdvised {
-    thread: u32,
-    descriptor: i32,
-    time_ns: u64,
+/// What a descriptor was, when it was looked up.
+struct Advised {
     file: u32,
     size: u64,
 }
@@ -30,16 +26,12 @@ impl Steering {
     /// A thread is about to advise the kernel.
     pub(crate) fn advised(&mut self, time_ns: u64, thread: u32, descriptor: i32, advice: Advice) {
         let Some(owner) = self.owner_of(thread, SOURCE_RUN) else { return };
-        let is_same = |last: &LastAdvised| {
-            (last.thread, last.descriptor) == (thread, descriptor) && time_ns < last.time_ns + SAME_NS
-        };
-        let Some(known) =
-            self.last_advised.filter(is_same).or_else(|| self.look_up(time_ns, thread, descriptor))
-        else {
+        self.advice_looks += 1;
+        let known = (self.advice_looks <= LOOKS_MAX).then(|| self.look_up(time_ns, thread, descriptor));
+        let Some(known) = known.flatten() else {
             self.advice_missed += 1;
             return;
         };
-        self.last_advised = Some(known);
         if matches!(advice, Advice::Normal | Advice::Random | Advice::Sequential) {
             self.hands.leave_readahead(thread, descriptor);
         }
@@ -47,7 +39,7 @@ impl Steering {
     }
 
     /// The regular file that a thread has open under this number.
-    fn look_up(&mut self, time_ns: u64, thread: u32, descriptor: i32) -> Option<LastAdvised> {
+    fn look_up(&mut self, time_ns: u64, thread: u32, descriptor: i32) -> Option<Advised> {
         let link = format!("/proc/{thread}/fd/{descriptor}");
         let opened = rustix::fs::open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
         let stat = rustix::fs::fstat(&opened).ok()?;
@@ -60,6 +52,6 @@ impl Steering {
             self.apply_profiles(file);
             self.engine.set_size(file, self.hands.files.size_blocks(file));
         }
-        Some(LastAdvised { thread, descriptor, time_ns, file, size: stat.st_size as u64 })
+        Some(Advised { file, size: stat.st_size as u64 })
     }
 }

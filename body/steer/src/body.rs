@@ -345,6 +345,9 @@ impl Steering {
                 };
                 let done = self.engine.tell(|steward| hint.carry_out(steward, owner, file));
                 let answer = done.ok_or_else(|| ControlError::unsupported("this hint"))??;
+                if matches!(hint, Hint::Clear) {
+                    self.owners.find_policy(&mut self.engine, owner);
+                }
                 if let (Hint::SetPriority { .. }, Some(number)) = (hint, self.engine.number(file)) {
                     self.engine.keep_hinted(number);
                 }

@@ -122,7 +122,8 @@ impl Hands {
         if taken.count() > 0 { Answer::Done } else { Answer::Failed }
     }
 
-    /// The program chose the readahead of this descriptor: its choice stays when the run ends.
+    /// The program chose the readahead of this descriptor itself since it was taken over: that is
+    /// not undone when the run ends.
     pub(crate) fn leave_readahead(&mut self, thread: u32, descriptor: i32) {
         self.taken_over.forget(thread, descriptor);
     }

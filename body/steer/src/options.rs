@@ -90,7 +90,7 @@ impl SteerOptions {
             buffer_kb: 1024,
             watch_hits: HitWatch::default(),
             watch_others: true,
-            heeds_advice: true,
+            heeds_advice: false,
             log: 0,
             record: None,
         }

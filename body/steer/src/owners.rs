@@ -165,11 +165,10 @@ impl Owners {
         });
         let begun = match &run.profile {
             Some(profile) => engine.tell(|steward| profile.begin(steward, owner)),
-            None if self.takes_runs && continued.is_none() => {
-                engine.tell(|steward| steward.find_policy(owner));
+            None => {
+                self.find_policy(engine, owner);
                 Ok(())
             }
-            None => Ok(()),
         };
         if let Err(error) = begun {
             if continued.is_none() {
@@ -185,6 +184,14 @@ impl Owners {
         let profile = run.profile.clone();
         self.known.insert(owner, Known { name, uid, pid, profile, keep: run.keep, runs, ended });
         Ok(id)
+    }
+
+    /// An owner says nothing, or nothing any more. Where runs join it finds its policy, unless an
+    /// earlier run of it said something that holds.
+    pub fn find_policy(&self, engine: &mut Engine, owner: OwnerId) {
+        if self.takes_runs {
+            engine.tell(|steward| steward.find_policy(owner));
+        }
     }
 
     /// A run is over: its threads belong to none. Its owner exits, unless it may be continued or

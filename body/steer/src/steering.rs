@@ -14,7 +14,6 @@ use pantler_pagecache::{
 };
 use pantler_steward::{Notice, OwnerId};
 
-use crate::advice::LastAdvised;
 use crate::error::SteerError;
 use crate::hands::Hands;
 use crate::lister::Awaited;
@@ -38,9 +37,10 @@ pub struct Steering {
     /// Events until then have been taken.
     pub(crate) taken_until_ns: u64,
     recorder: Option<Recorder>,
-    pub(crate) last_advised: Option<LastAdvised>,
+    /// Calls of this round that advised.
+    pub(crate) advice_looks: u32,
     /// Calls that advised about a descriptor which was closed, or no regular file, when it was
-    /// looked up.
+    /// looked up, or which came when too many had been looked up.
     pub(crate) advice_missed: u64,
     /// The thread of the last event of a run, and its owner.
     last: Option<(u32, OwnerId)>,
@@ -81,7 +81,7 @@ impl Steering {
             awaited: Awaited::default(),
             taken_until_ns: 0,
             recorder: recorder.transpose().map_err(|error| SteerError::call("dup of the record", error))?,
-            last_advised: None,
+            advice_looks: 0,
             advice_missed: 0,
             last: None,
         })
@@ -227,6 +227,7 @@ impl Steering {
     /// Carries out what the events of a round asked for. Returns whether that should soon be
     /// followed up.
     pub fn round(&mut self, now_ns: u64) -> bool {
+        self.advice_looks = 0;
         self.engine.begin_round(now_ns);
         self.obey(now_ns);
         self.engine.is_busy()

@@ -127,8 +127,10 @@ for turn in range(2):
     for first in range(0, {}, 4096): os.pread(file, 4096, first)",
                 24 * mib
             );
-            let counters =
-                steered(12 * mib, |options| options.profile = Some(policy("mru")), &script).counters();
+            let choose = |options: &mut SteerOptions| {
+                (options.heeds_advice, options.profile) = (true, Some(policy("mru")));
+            };
+            let counters = steered(12 * mib, choose, &script).counters();
             (counters.taken_over, counters.read_ahead)
         };
         assert_eq!(read("POSIX_FADV_RANDOM"), (0, 0));
@@ -146,7 +148,9 @@ fn a_program_that_lies_harms_itself_alone() {
         let scratch = Scratch::new("lies");
         let (lied, unread) = (scratch.file("lied", 4 * mib), scratch.file("unread", 16 * mib));
         let hot = scratch.file("hot", 4 * mib);
-        let session = start_with(12 * mib, |options| options.takes_runs = true);
+        let session = start_with(12 * mib, |options| {
+            (options.takes_runs, options.heeds_advice) = (true, true);
+        });
         let speaker = Speaker { uid: 0, gid: 0, groups: Vec::new(), pid: std::process::id() };
         // Each waits for its run, and ends with what it read.
         let begin = |name: &str, script: &str| {
@@ -187,6 +191,7 @@ for turn in range(40):
         };
         let (own, others) = (read("liar"), read("honest"));
         println!("the liar read {own} bytes of a file of {}, the other {others}", 4 * mib);
+        // The kernel alone heeds that, too.
         assert!(own >= 8 * 4 * mib, "{own}: it loses what it says that it does not need");
         // And what Python itself reads, which few others have read before.
         assert!(others <= 4 * mib * 5 / 4, "{others}");

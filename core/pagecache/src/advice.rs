@@ -34,8 +34,8 @@ impl Bytes {
         self.first / block_bytes..end.div_ceil(block_bytes)
     }
 
-    /// The blocks of which they are all bytes that the file has: as the kernel, which keeps a page
-    /// of which it was told a part.
+    /// Blocks that lie wholly in the range; the last one of the file counts as whole. The kernel
+    /// drops no page of which it was told a part, either.
     pub fn whole(self, block_bytes: u64, size: u64) -> Range<u64> {
         let end = if self.end >= size { size.div_ceil(block_bytes) } else { self.end / block_bytes };
         self.first.div_ceil(block_bytes).min(end)..end

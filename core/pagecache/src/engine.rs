@@ -235,7 +235,9 @@ impl Engine {
         }
         let whole = self.beliefs.ledger().whole_folios(actor.file, first, last);
         let is_new = self.use_first(actor, whole.start..first) | self.use_first(actor, last + 1..whole.end);
-        self.ahead.stream(actor).mapped_whole = if is_new { whole.clone() } else { 0..0 };
+        let stream = self.ahead.stream(actor);
+        stream.mapped_whole = if is_new { whole.clone() } else { 0..0 };
+        stream.asked = 0..0;
         let foreign = self.beliefs.counters.foreign;
         self.referenced(actor, first, last);
         self.beliefs.counters.foreign_mapped += self.beliefs.counters.foreign - foreign;

@@ -60,7 +60,7 @@ pub struct Stream {
     to_copy: Range<u64>,
     /// When that event came.
     read_ns: u64,
-    /// Blocks that it has just asked the kernel to read, until it reads something.
+    /// Blocks that it has just asked the kernel to read, until it uses something of the file.
     pub asked: Range<u64>,
     /// What it has read to the end.
     blocks: ReadBlocks,

@@ -81,14 +81,12 @@ impl Call {
     pub(crate) fn decode(&self, time_ns: u64, record: &[u8]) -> Option<Told> {
         let (offset, count) = (self.offset.read(record)?, self.count.read(record)?);
         let is_beyond = |number: u64| i64::try_from(number).is_err();
-        if is_beyond(offset) || self.advice.is_some() && is_beyond(count) {
+        if is_beyond(offset) || is_beyond(count) {
             return None;
         }
         let bytes = Bytes::of_call(offset, count);
         let advice = match self.advice {
             Some(advice) => advised(advice.read(record)? as u32, bytes)?,
-            // Of no bytes: `readahead` has no way to name the end of the file.
-            None if count == 0 => return None,
             None => Advice::WillNeed(bytes),
         };
         let thread = u32::try_from(self.tid.read(record)?).ok()?;
@@ -159,7 +157,9 @@ mod tests {
         let call = Call::parse(CALLS[1].0[0], CALLS[1].1, READAHEAD).expect("a known format");
         let wanted = Advice::WillNeed(Bytes { first: 4096, end: 8192 });
         assert_eq!(told(&call, [9, 4096, 4096, 0]), Some((9, wanted)));
-        assert_eq!(told(&call, [9, 4096, 0, 0]), None, "nothing is asked for");
+        let rest = Advice::WillNeed(Bytes { first: 4096, end: u64::MAX });
+        assert_eq!(told(&call, [9, 4096, 0, 0]), Some((9, rest)), "the kernel makes it the same advice");
+        assert_eq!(told(&call, [9, 4096, u64::MAX, 0]), None, "the kernel refuses it");
         assert!(Call::parse("readahead", "count", &READAHEAD.replace("fd;", "file;")).is_err());
     }
 }

@@ -17,12 +17,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::host::Host;
 use crate::shell;
 
-/// What a program does with its file: to its end, and then once more.
-const PROGRAMS: [&str; 4] = [
-    "for pass in 1 2 3; do cksum < FILE; done",
-    "for pass in 1 2; do dd if=FILE bs=64k status=none | cksum; done",
-    "cat FILE FILE > /dev/null; cksum < FILE",
-    "python3 -c \"import mmap; f = open('FILE', 'rb'); m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)\nfor p in range(2): sum(m[::4096])\"; cksum < FILE",
+/// What a program does with its file, and how many checksums it prints.
+const PROGRAMS: [(&str, usize); 4] = [
+    ("for pass in 1 2 3; do cksum < FILE; done", 3),
+    ("for pass in 1 2; do dd if=FILE bs=64k status=none | cksum; done", 2),
+    ("cat FILE FILE > /dev/null; cksum < FILE", 1),
+    (
+        "python3 -c \"import mmap, sys; f = open('FILE', 'rb'); m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)
+sys.stdout.buffer.write(m)\" | cksum; cksum < FILE",
+        2,
+    ),
 ];
 
 /// Why a program was not started: no daemon is there, it ended just then or was not scheduled for
@@ -73,8 +77,8 @@ impl Runs {
 
     fn one(&self, number: usize, draws: &mut Draws, host: &Host) -> Result<()> {
         let (path, sum) = &self.files[number];
-        let program = PROGRAMS[draws.below(PROGRAMS.len() as u64) as usize];
-        let script = program.replace("FILE", &path.display().to_string());
+        let (program, sums) = PROGRAMS[draws.below(PROGRAMS.len() as u64) as usize];
+        let script = format!("set -e; {program}").replace("FILE", &path.display().to_string());
         let policy = ["auto", "mru", "lru"][draws.below(3) as usize];
         let fate = match (draws.below(8), host.is_harsh.load(Ordering::SeqCst)) {
             (0, true) => Fate::Killed,
@@ -105,9 +109,14 @@ impl Runs {
         }
         self.counts[fate as usize].fetch_add(1, Ordering::Relaxed);
         // Of a program that was killed the next one in its pipe has a part.
-        let is_whole = fate == Fate::Ends || fate == Fate::CommandKilled;
         let is_same = said.lines().all(|line| line == sum.trim_end());
-        anyhow::ensure!(is_same || !is_whole, "E1: {fate:?}: {script:?} said {said:?}");
+        let is_right_sum = match fate {
+            Fate::Ends => is_same && said.lines().count() == sums,
+            // It may have been killed before the program began.
+            Fate::CommandKilled => is_same,
+            Fate::Killed | Fate::Told => true,
+        };
+        anyhow::ensure!(is_right_sum, "E1: {fate:?}: {script:?} said {said:?}");
         anyhow::ensure!(is_right(fate, status), "E4: {fate:?} ended with {status}: {warned}");
         Ok(())
     }

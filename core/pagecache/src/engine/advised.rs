@@ -11,6 +11,10 @@ use pantler_steward::OwnerId;
 use super::{Actor, Engine, Hits};
 use crate::advice::Advice;
 
+/// Blocks of one call that count as asked for. The kernel reads at most what the device takes at
+/// once, which is 8 MiB where it is much.
+const ASKED_MAX: u64 = 2048;
+
 impl Engine {
     /// A thread advised something about a file of `size` bytes, before the kernel heeds it.
     pub fn advise(&mut self, thread: u32, owner: OwnerId, file: u32, advice: Advice, size: u64) {
@@ -53,8 +57,7 @@ impl Engine {
         if self.hits != Hits::Watched {
             return;
         }
-        // More than that cannot be kept.
-        let end = blocks.end.min(blocks.start + u64::from(self.beliefs.capacity()));
+        let end = blocks.end.min(blocks.start + ASKED_MAX.min(self.beliefs.capacity().into()));
         for index in blocks.start..end {
             self.beliefs.asked_for(actor.owner, actor.file, index);
         }

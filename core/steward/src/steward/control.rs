@@ -318,8 +318,10 @@ impl Steward {
     fn follow_in_shadow(&mut self, owner: OwnerId, block: Block, left: bool) {
         let weighing = self.rooms.weighing_max();
         let pages = self.entries.find(block).map_or(1, |frame| self.entries.pages(frame));
-        // One that ever overruled answers for its own misses.
-        let is_oblivious = self.owner(owner).is_none_or(|it| it.revoked || it.counters.overrules == 0);
+        // One that overruled by its own word answers for its own misses.
+        let is_silent = self.manager_of(owner).is_some_and(|manager| manager.is_silent);
+        let is_oblivious =
+            is_silent || self.owner(owner).is_none_or(|it| it.revoked || it.counters.overrules == 0);
         let Some(shadow) = self.shadow.as_deref_mut() else { return };
         let hit = shadow.reference(owner, block, pages, weighing);
         if is_oblivious

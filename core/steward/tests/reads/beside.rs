@@ -49,7 +49,8 @@ fn programs_that_say_nothing_find_their_policy_beside_each_other() {
     for (speed, most) in [1, 8].into_iter().zip(MORE) {
         let (mut sum, mut cells, mut missed) = (0.0, 0, Vec::new());
         for (number, one) in alone.iter().enumerate() {
-            for other in alone.iter().skip(number) {
+            // As fast as each other, they are the same pair in both orders.
+            for other in alone.iter().skip(if speed == 1 { number } else { 0 }) {
                 let [lru, found] = [false, true].map(|find| beside([one, other], speed, find));
                 for (which, names) in [[one, other], [other, one]].into_iter().enumerate() {
                     let ratio = found[which] as f64 / lru[which] as f64;
