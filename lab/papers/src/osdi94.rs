@@ -129,7 +129,7 @@ fn programs_alone() -> Result<Outcome> {
     Ok(Outcome::of([table])
         .claim_of("LRU-SP reads no more than the original kernel (but for 5 blocks, twice)", won, all)
         .note(SORT)
-        .note(format!("The ratio of reads is within 0.1 of the paper's in {near} of {all} rows."))
+        .note(&format!("The ratio of reads is within 0.1 of the paper's in {near} of {all} rows."))
         .note(
             "Cs3 at 12 MB saves more than in the paper: there the original kernel reads 2,815 blocks, because some \
              files stay; LRU in the model keeps nothing of a cycle that does not fit.",

@@ -136,7 +136,9 @@ fn figures_2_and_3() -> Result<Outcome> {
     let low = |found: &Measured, by: usize| found.movements[by].iter().sum::<f64>();
     let steady = traces
         .iter()
-        .filter(|(_, found)| 2.0 * low(found, CRD) < low(found, OD) && 2.0 * low(found, LRD_RD) < low(found, RD))
+        .filter(|(_, found)| {
+            2.0 * low(found, CRD) < low(found, OD) && 2.0 * low(found, LRD_RD) < low(found, RD)
+        })
         .count();
     let steadier = traces.iter().filter(|(_, found)| low(found, LRD_RD) <= low(found, CRD)).count();
     let repeating = traces
