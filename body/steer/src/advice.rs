@@ -12,8 +12,8 @@ use pantler_pagecache::Advice;
 
 use crate::steering::{SOURCE_RUN, Steering};
 
-/// Descriptors that are looked up between two rounds. Each is an open of a file of `/proc`, or a look
-/// at all mounts, and the thread that does it is that of all runs.
+/// Descriptors that are looked up between two rounds. Each is an open of a file of `/proc`, or a
+/// look at all mounts, and the thread that does it is that of all runs.
 const LOOKS_MAX: u32 = 64;
 
 /// What a descriptor was, when it was looked up.
