@@ -10,9 +10,9 @@ pub struct Explanation {
     pub bytes: u64,
     /// Bytes of those that are cached.
     pub cached_bytes: u64,
-    /// The priority of the file.
+    /// The priority of the file for this process.
     pub priority: i32,
-    /// The policy of that priority.
+    /// The policy of that priority, for this process, too.
     pub policy: PolicyName,
     /// The last decisions about its blocks, one sentence each, oldest first.
     pub decisions: Vec<String>,

@@ -132,7 +132,10 @@ impl Hints {
         let file = file.as_fd();
         check_open(file)?;
         let told = self.lock().map_or(Ok(Vec::new()), |mut connections| connections.explain(file))?;
-        Ok(told.into_iter().next().map(Explanation::from))
+        let Some(told) = told.into_iter().next().map(Explanation::from) else { return Ok(None) };
+        // A mount tells what holds for its user, and this process may have said something else.
+        let priority = self.priority(file)?;
+        Ok(Some(Explanation { priority, policy: self.policy(priority)?, ..told }))
     }
 
     /// These ranges of bytes of a file, without any the whole file, are read next, in this order:

@@ -59,9 +59,7 @@ impl Place {
     fn file(&self, name: &str) -> String {
         let path = self.path(name);
         fs::write(&path, vec![7; FILE_BYTES as usize]).expect("written");
-        let file = fs::File::open(&path).expect("open");
-        file.sync_all().expect("on the disk");
-        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("forgotten");
+        forget(&path);
         path
     }
 
@@ -89,6 +87,13 @@ impl Drop for Place {
             let _ = command.args(["--lazy", "--quiet", &self.path(name)]).output();
         }
     }
+}
+
+/// What is in memory belongs to no run.
+fn forget(path: &str) {
+    let file = fs::File::open(path).expect("open");
+    file.sync_all().expect("on the disk");
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("forgotten");
 }
 
 fn example(name: &str) -> PathBuf {
@@ -168,6 +173,7 @@ fn every_call_of_c_answers() {
         alone.args([&*file, "0"]);
         alone
     });
+    forget(&file);
     place.ok(&["run", "--memory", MEMORY, "--profile", "none", "--", &program, &file, "1"]);
 
     // On a mount, without a run; the first pause is longer than a host waits for a word.
