@@ -24,6 +24,7 @@ use pantler_kernel::pages::{block_bytes, count_cached, drop_blocks};
 use pantler_policy::Draws;
 
 use crate::demo::Interrupt;
+use crate::median::median;
 use crate::packages;
 use crate::shell::{self, say};
 
@@ -206,23 +207,22 @@ fn window(path: &Path) -> Result<u64> {
     Ok(text.trim().parse::<u64>()? << 10)
 }
 
-fn median(values: &[u64]) -> u64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable();
-    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+/// Bytes in the middle of the looks.
+fn middle(looks: &[u64]) -> u64 {
+    median(looks.iter().map(|&bytes| bytes as f64)).unwrap_or_default() as u64
 }
 
 impl Looked {
     /// What the daemon held in the second and in the last quarter of the first half, in the middle.
     fn growth(&self) -> [u64; 2] {
         let quarter = self.held.len() / 4;
-        [median(&self.held[quarter..2 * quarter]), median(&self.held[3 * quarter..])]
+        [middle(&self.held[quarter..2 * quarter]), middle(&self.held[3 * quarter..])]
     }
 
     /// What did not hold.
     fn faults(&self, runs: usize) -> Vec<String> {
         let mut faults = Vec::new();
-        let middle = median(&self.cached);
+        let middle = middle(&self.cached);
         if middle > BUDGET + BUDGET / 50 {
             faults.push(format!("E2: {middle} bytes were cached in the middle, of {BUDGET}"));
         }
@@ -246,7 +246,7 @@ impl std::fmt::Display for Looked {
         write!(
             f,
             "cached: {:.1} MB in the middle, {:.1} at most, of a budget of {:.1}\ndaemon: {before:.1} MB in the second quarter, {after:.1} in the last; then {} were killed and {} told to end",
-            megabytes(median(&self.cached)),
+            megabytes(middle(&self.cached)),
             megabytes(peak),
             megabytes(BUDGET),
             self.killed,

@@ -4,10 +4,10 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, ensure};
-use pantler_kernel::process::read_process;
+use pantler_kernel::process::status_numbers;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// One daemon after the other, with sockets in a folder of their own.
@@ -40,7 +40,7 @@ impl Host {
         let mut child = command.stderr(Stdio::piped()).spawn().context("cannot start a daemon")?;
         let mut said = BufReader::new(child.stderr.take().context("a pipe")?).lines();
         let listens = said.any(|line| line.is_ok_and(|line| line.contains("listening at")));
-        *self.daemon.lock().unwrap_or_else(PoisonError::into_inner) = Some(child);
+        *self.lock() = Some(child);
         ensure!(listens, "the daemon did not start");
         std::thread::spawn(move || said.for_each(drop));
         Ok(())
@@ -48,7 +48,7 @@ impl Host {
 
     /// Starts one if there is none.
     pub fn start_anew_unless_there(&self) {
-        let is_there = self.daemon.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        let is_there = self.lock().is_some();
         if !is_there && let Err(error) = self.start() {
             crate::shell::say(format_args!("{error:#}"));
         }
@@ -56,11 +56,9 @@ impl Host {
 
     /// Bytes that it holds.
     pub fn held_bytes(&self) -> Result<u64> {
-        let id = self.daemon.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(Child::id);
-        let status = read_process(id.context("there is no daemon")?, "status")?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS")?;
-        let kilobytes = line.split_whitespace().next().context("a number")?;
-        Ok(kilobytes.parse::<u64>()? * 1024)
+        let id = self.lock().as_ref().map(Child::id).context("there is no daemon")?;
+        let kilobytes = status_numbers(id, "VmRSS:").first().copied().context("VmRSS")?;
+        Ok(u64::from(kilobytes) * 1024)
     }
 
     /// Kills it, without a word.
@@ -81,6 +79,10 @@ impl Host {
     }
 
     fn take(&self) -> Option<Child> {
-        self.daemon.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.lock().take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Child>> {
+        self.daemon.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
