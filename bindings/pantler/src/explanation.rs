@@ -18,14 +18,15 @@ pub struct Explanation {
     pub decisions: Vec<String>,
 }
 
-impl From<FileExplanation> for Explanation {
-    fn from(told: FileExplanation) -> Explanation {
+impl Explanation {
+    /// What a host told, with what holds for this process: a mount tells what holds for its user.
+    pub(crate) fn of(told: FileExplanation, priority: i32, policy: PolicyName) -> Explanation {
         let block = u64::from(told.body.block_bytes);
         Explanation {
             bytes: told.blocks * block,
             cached_bytes: told.cached_blocks * block,
-            priority: told.priority,
-            policy: told.policy,
+            priority,
+            policy,
             decisions: told.decisions.into_iter().map(|line| line.text).collect(),
         }
     }

@@ -132,10 +132,9 @@ impl Hints {
         let file = file.as_fd();
         check_open(file)?;
         let told = self.lock().map_or(Ok(Vec::new()), |mut connections| connections.explain(file))?;
-        let Some(told) = told.into_iter().next().map(Explanation::from) else { return Ok(None) };
-        // A mount tells what holds for its user, and this process may have said something else.
+        let Some(told) = told.into_iter().next() else { return Ok(None) };
         let priority = self.priority(file)?;
-        Ok(Some(Explanation { priority, policy: self.policy(priority)?, ..told }))
+        Ok(Some(Explanation::of(told, priority, self.policy(priority)?)))
     }
 
     /// These ranges of bytes of a file, without any the whole file, are read next, in this order:

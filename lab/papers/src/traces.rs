@@ -22,9 +22,7 @@ pub(crate) fn zipf(blocks: u64, requests: usize, (a, b): (f64, f64), shuffled: b
     let mut draws = Draws::new(crate::SEED);
     let mut names: Vec<u64> = (0..blocks).collect();
     if shuffled {
-        for last in (1..blocks).rev() {
-            names.swap(last as usize, draws.below(last + 1) as usize);
-        }
+        draws.shuffle(&mut names);
     }
     let exponent = libm::log(b) / libm::log(a);
     let rank = |draws: &mut Draws| (libm::pow(draws.unit(), exponent) * blocks as f64) as u64;

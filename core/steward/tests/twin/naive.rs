@@ -278,6 +278,13 @@ impl Twin {
         if self.cached.iter().any(|c| c.block == block) {
             return;
         }
+        self.hold_unreferenced(block);
+        self.waiting.push(block);
+        self.trim_waiting();
+    }
+
+    /// A block that is here, of nobody, and that nobody has referenced.
+    fn hold_unreferenced(&mut self, block: Block) {
         self.cached.push(Cached {
             block,
             pages: self.whole(),
@@ -286,8 +293,6 @@ impl Twin {
             arriving: false,
             brought: lists::Brought::Lookahead,
         });
-        self.waiting.push(block);
-        self.trim_waiting();
     }
 
     /// C11.
@@ -297,14 +302,7 @@ impl Twin {
         }
         self.know(owner);
         self.allocate(block, self.whole());
-        self.cached.push(Cached {
-            block,
-            pages: self.whole(),
-            whose: Whose::Nobody,
-            pins: 0,
-            arriving: false,
-            brought: lists::Brought::Lookahead,
-        });
+        self.hold_unreferenced(block);
         self.placeholders.retain(|(from, _)| *from != block);
         self.g.push(block);
     }
