@@ -21,6 +21,7 @@ use crate::shell::{self, say};
 use crate::wanted::Wanted;
 
 mod arms;
+mod paired;
 mod postgres;
 mod report;
 mod rows;
@@ -268,6 +269,12 @@ impl Bench {
                 let locked = Locked::of(&sizes.collect::<Result<Vec<_>>>()?, row.budget);
                 let words = locked.words(&self.folder.join("locked"))?;
                 return Beside::lock(self.inside(group, &words), &locked, &self.interrupt).map(Some);
+            }
+            _ if rival.joins() => {
+                let words =
+                    [&path(&self.pantler), "daemon", "--memory", &row.budget.to_string()].map(str::to_owned);
+                let said = self.folder.join("listens");
+                return Beside::listen(self.inside(group, &words), &said, &self.interrupt).map(Some);
             }
             Rival::Bindfs => ["bindfs", "-f", &point, &path(through)].map(str::to_owned).to_vec(),
             _ if rival.is_our_mount() => {

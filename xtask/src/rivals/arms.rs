@@ -34,6 +34,10 @@ pub enum Rival {
     Run,
     /// The same with what fits: a shipped profile, or a policy.
     RunHint,
+    /// `pantler run` without a hint, which joins `pantler daemon --memory BUDGET`.
+    Join,
+    /// The same with what fits.
+    JoinHint,
     /// `pantler mount --cache BUDGET` without a hint.
     Mount,
     /// The same with what fits.
@@ -43,7 +47,7 @@ pub enum Rival {
 }
 
 impl Rival {
-    pub const ALL: [Rival; 10] = [
+    pub const ALL: [Rival; 12] = [
         Rival::Kernel,
         Rival::Vmtouch,
         Rival::Nocache,
@@ -51,6 +55,8 @@ impl Rival {
         Rival::Bindfs,
         Rival::Run,
         Rival::RunHint,
+        Rival::Join,
+        Rival::JoinHint,
         Rival::Mount,
         Rival::MountHint,
         Rival::MountKernel,
@@ -66,6 +72,8 @@ impl Rival {
             Rival::Bindfs => "bindfs",
             Rival::Run => "run",
             Rival::RunHint => "run-hint",
+            Rival::Join => "join",
+            Rival::JoinHint => "join-hint",
             Rival::Mount => "mount",
             Rival::MountHint => "mount-hint",
             Rival::MountKernel => "mount-kernel",
@@ -74,7 +82,12 @@ impl Rival {
 
     /// Whether it is Pantler.
     pub fn is_ours(self) -> bool {
-        matches!(self, Rival::Run | Rival::RunHint) || self.is_our_mount()
+        matches!(self, Rival::Run | Rival::RunHint) || self.joins() || self.is_our_mount()
+    }
+
+    /// Whether the program joins a daemon that is there.
+    pub fn joins(self) -> bool {
+        matches!(self, Rival::Join | Rival::JoinHint)
     }
 
     /// Whether the program reads through a mount.
@@ -171,6 +184,15 @@ impl Beside {
         let mut beside = Beside::start(command, Some(point.to_owned()))?;
         let has_said = || said.is_none_or(|path| fs::metadata(path).is_ok_and(|file| file.len() > 0));
         beside.wait("mount", interrupt, || Ok(is_mounted(point)? && has_said()))?;
+        Ok(beside)
+    }
+
+    /// Starts a daemon, and waits until it has written to `said` that it listens.
+    pub fn listen(mut command: Command, said: &Path, interrupt: &Interrupt) -> Result<Beside> {
+        command.stdout(Stdio::null()).stderr(fs::File::create(said)?);
+        let mut beside = Beside::start(command, None)?;
+        let listens = || Ok(fs::read_to_string(said)?.contains("listening at "));
+        beside.wait("listen", interrupt, listens)?;
         Ok(beside)
     }
 

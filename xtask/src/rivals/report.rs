@@ -3,6 +3,7 @@
 use std::fmt::{self, Write};
 
 use super::arms::Rival;
+use super::paired::Ratio;
 use super::rows::Row;
 use crate::demo::groups::Memory;
 use crate::median::median;
@@ -85,13 +86,18 @@ impl Section {
         self.cells.iter().any(|(of, cell)| *of == rival && matches!(cell, Cell::Not(_)))
     }
 
-    /// A value of all runs of a rival: the middle, the least and the most.
-    fn figures(&self, rival: Rival, value: impl Fn(&Took) -> Option<f64>) -> Option<[f64; 3]> {
+    /// A value of all runs of a rival, in their order.
+    fn values(&self, rival: Rival, value: impl Fn(&Took) -> Option<f64>) -> Vec<f64> {
         let runs = self.cells.iter().find_map(|(of, cell)| match cell {
-            Cell::Runs(runs) if *of == rival => Some(runs),
+            Cell::Runs(runs) if *of == rival => Some(runs.as_slice()),
             _ => None,
-        })?;
-        let values: Vec<f64> = runs.iter().filter_map(value).collect();
+        });
+        runs.unwrap_or_default().iter().filter_map(value).collect()
+    }
+
+    /// Of a value of all runs of a rival the middle, the least and the most.
+    fn figures(&self, rival: Rival, value: impl Fn(&Took) -> Option<f64>) -> Option<[f64; 3]> {
+        let values = self.values(rival, value);
         let (least, most) =
             (values.iter().copied().reduce(f64::min)?, values.iter().copied().reduce(f64::max)?);
         Some([median(values)?, least, most])
@@ -207,15 +213,16 @@ impl Report {
         let names: Vec<&str> = ours.iter().map(|rival| rival.name()).collect();
         let mut text = String::new();
         for value in [VALUES[0], VALUES[1]] {
-            let mut lines = String::new();
+            let (mut lines, mut rows, mut at_best) = (String::new(), 0, 0);
             for section in &self.sections {
-                let Some((best, least)) = section.best(|rival| !rival.is_ours(), value) else { continue };
-                let ratio = |rival: &Rival| {
-                    let middle = section.figures(*rival, value.of).map(|figures| figures[0]);
-                    middle.map_or_else(|| "-".to_owned(), |middle| format!("{:.2}", middle / least))
-                };
-                let ratios: Vec<String> = ours.iter().map(ratio).collect();
-                let _ = writeln!(lines, "| {} | {} | {} |", section.name, best.name(), ratios.join(" | "));
+                let Some((best, _)) = section.best(|rival| !rival.is_ours(), value) else { continue };
+                let others = section.values(best, value.of);
+                let ratios: Vec<Option<Ratio>> =
+                    ours.iter().map(|rival| Ratio::of(&section.values(*rival, value.of), &others)).collect();
+                rows += 1;
+                at_best += usize::from(ratios.iter().flatten().any(|ratio| ratio.is_at_best()));
+                let cells: Vec<String> = ratios.into_iter().map(cell_of_ratio).collect();
+                let _ = writeln!(lines, "| {} | {} | {} |", section.name, best.name(), cells.join(" | "));
             }
             if !lines.is_empty() && !ours.is_empty() {
                 let _ = writeln!(
@@ -224,7 +231,8 @@ impl Report {
                     value.title,
                     names.join(" | ")
                 );
-                let _ = writeln!(text, "| --- | --- |{}\n{}", " ---: |".repeat(ours.len()), lines.trim_end());
+                let _ = writeln!(text, "| --- | --- |{}\n{lines}", " ---: |".repeat(ours.len()));
+                let _ = writeln!(text, "In {at_best} rows of {rows} one is at the best (*).");
             }
         }
         text
@@ -241,6 +249,17 @@ impl Report {
             }
         }
         if text.is_empty() { text } else { format!("\nNot measured:\n\n{text}") }
+    }
+}
+
+/// With the interval of 95 %, and a star for what is the best, within 3 % of it, or not told from it.
+fn cell_of_ratio(ratio: Option<Ratio>) -> String {
+    let Some(ratio) = ratio else { return "-".to_owned() };
+    let star = if ratio.is_at_best() { "*" } else { "" };
+    if ratio.most.is_finite() {
+        format!("{:.2} ({:.2}-{:.2}){star}", ratio.mean, ratio.least, ratio.most)
+    } else {
+        format!("{:.2}{star}", ratio.mean)
     }
 }
 
@@ -280,11 +299,11 @@ mod tests {
     #[test]
     fn pantler_stands_beside_the_best_of_the_others() {
         let text = report().beside_best();
-        assert!(
-            text.contains("| row | best other | run |\n| --- | --- | ---: |\n| scan | kernel | 0.50 |"),
-            "{text}"
-        );
-        assert!(text.contains("| scan | kernel | 2.00 |"), "{text}");
+        let has = |line: &str| assert!(text.contains(line), "{line}\n{text}");
+        has("| row | best other | run |\n| --- | --- | ---: |\n| scan | kernel | 0.50 (0.50-0.50)* |\n");
+        has("In 1 rows of 1 one is at the best (*).");
+        has("| scan | kernel | 2.00 (2.00-2.00) |\n");
+        has("In 0 rows of 1 one is at the best (*).");
     }
 
     #[test]

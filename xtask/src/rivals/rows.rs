@@ -124,8 +124,8 @@ impl Row {
             _ if rival.is_our_mount() => false,
             // Mapped pages are the kernel's to keep unless a policy is named, and then a budget is
             // passed for a while.
-            Rival::Run | Rival::RunHint if self.reads == Reads::Mapped => true,
-            Rival::Run => false,
+            Rival::Run | Rival::RunHint | Rival::Join if self.reads == Reads::Mapped => true,
+            Rival::Run | Rival::Join | Rival::JoinHint => false,
             Rival::RunHint => self.hint == Hint::Backup,
             _ => true,
         }
@@ -137,6 +137,8 @@ impl Row {
         let run = [pantler, "run", "--quiet"];
         let none = ["--profile", "none"];
         let words: Vec<&str> = match (rival, self.hint) {
+            (Rival::Join, _) | (Rival::JoinHint, Hint::Backup) => [&run[..], &none, &["--"]].concat(),
+            (Rival::JoinHint, Hint::Policy(name)) => [&run[..], &none, &["--policy", name, "--"]].concat(),
             (Rival::Run, _) => [&run[..], &["--memory", &memory], &none, &["--"]].concat(),
             (Rival::RunHint, Hint::Profile(name)) => {
                 [&run[..], &["--memory", &memory, "--profile", name, "--"]].concat()
@@ -144,7 +146,9 @@ impl Row {
             (Rival::RunHint, Hint::Policy(name)) => {
                 [&run[..], &["--memory", &memory], &none, &["--policy", name, "--"]].concat()
             }
-            (Rival::MountHint, Hint::Profile(name)) => [&run[..], &["--profile", name, "--"]].concat(),
+            (Rival::MountHint | Rival::JoinHint, Hint::Profile(name)) => {
+                [&run[..], &["--profile", name, "--"]].concat()
+            }
             (Rival::Nocache, Hint::Profile(_) | Hint::Policy(_)) => vec!["nocache"],
             _ => Vec::new(),
         };
@@ -164,7 +168,7 @@ impl Row {
     pub fn before_backup(&self, rival: Rival, pantler: &str) -> String {
         match rival {
             Rival::RunHint => format!("{pantler} run --quiet --memory {BACKUP_MEMORY} --"),
-            Rival::MountHint => format!("{pantler} run --quiet --"),
+            Rival::MountHint | Rival::JoinHint => format!("{pantler} run --quiet --"),
             Rival::Nocache => "nocache".to_owned(),
             _ => String::new(),
         }
@@ -271,6 +275,7 @@ mod tests {
         assert_eq!(of(Rival::Kernel), (String::new(), true));
         assert_eq!(of(Rival::Nocache), ("nocache".to_owned(), true));
         assert_eq!(of(Rival::Mount), (String::new(), false));
+        assert_eq!(of(Rival::Join), ("pantler run --quiet --profile none --".to_owned(), false));
         assert_eq!(
             of(Rival::RunHint),
             ("pantler run --quiet --memory 4096 --profile none --policy mru --".to_owned(), false)
