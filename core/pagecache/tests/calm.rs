@@ -1,7 +1,7 @@
 //! While nothing has to be decided, references to cached blocks are not watched, and those that are
 //! told all the same do not count twice.
 
-use pantler_pagecache::{Engine, Event, FileKey, Kind, Options, Origin};
+use pantler_pagecache::{Answer, Decision, Engine, Event, FileKey, Kind, Options, Origin};
 use pantler_steward::OwnerId;
 
 fn tell(engine: &mut Engine, kind: Kind, block: u64) {
@@ -31,4 +31,33 @@ fn a_block_counts_once_when_it_comes() {
     tell(&mut engine, Kind::Read, 7);
     assert_eq!(engine.counters().references, 501);
     engine.validate();
+}
+
+/// Whether a round takes the readahead of a file over, which is four times as large as the budget.
+fn takes_over(engine: &mut Engine, now_ns: u64) -> bool {
+    engine.begin_round(now_ns);
+    let mut takes_over = false;
+    while let Some(decision) = engine.poll() {
+        let answer = match decision {
+            Decision::Find { .. } => Answer::Found { size_blocks: 4000 },
+            Decision::TakeOver { .. } => Answer::Done,
+            _ => Answer::Unreachable,
+        };
+        takes_over |= matches!(decision, Decision::TakeOver { .. });
+        engine.answer(decision, answer);
+    }
+    takes_over
+}
+
+#[test]
+fn the_kernel_reads_ahead_until_reads_are_told_of() {
+    let mut engine = Engine::new(&Options::new(1000), 1).unwrap();
+    for block in 0..500 {
+        tell(&mut engine, Kind::Added, block);
+        assert!(!takes_over(&mut engine, block), "nothing would read ahead of block {block}");
+    }
+    engine.watch_hits();
+    tell(&mut engine, Kind::Added, 500);
+    tell(&mut engine, Kind::Read, 500);
+    assert!(takes_over(&mut engine, 501));
 }
