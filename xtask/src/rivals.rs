@@ -6,6 +6,7 @@
 //! and `pantler mount` get the budget as option. Reads are those of the device, by any process.
 
 use anyhow::{Context, Result, bail, ensure};
+use std::cell::OnceCell;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -25,10 +26,12 @@ mod paired;
 mod postgres;
 mod report;
 mod rows;
+mod store;
 
 use arms::{Beside, Locked, Rival};
 use report::{Report, Section, Took};
 use rows::Row;
+use store::Store;
 
 /// As a user builds it.
 const BUILD: &str = "cargo build --release --package pantler-cli";
@@ -77,6 +80,7 @@ struct Bench {
     own: PathBuf,
     pantler: PathBuf,
     folder: PathBuf,
+    store: OnceCell<Store>,
     /// Why reads by `RWF_DONTCACHE` cannot be measured here, if so.
     no_dontcache: Option<String>,
 }
@@ -106,6 +110,7 @@ impl Bench {
             own: std::env::current_exe().context("cannot find the own program")?,
             pantler: Path::new("target/release/pantler").canonicalize().context("pantler is not built")?,
             folder,
+            store: OnceCell::new(),
             no_dontcache: None,
         };
         bench.no_dontcache = bench.lacks_dontcache()?;
@@ -150,11 +155,18 @@ impl Bench {
 
     /// Measures a row with all rivals, in turns.
     fn section(&self, row: &Row, rivals: &[Rival], repeats: usize) -> Result<Section> {
+        if row.is_of_objects() && self.store.get().is_none() {
+            let store = Store::open(&self.folder.join("store"), &self.interrupt)?;
+            let _ = self.store.set(store);
+        }
         let mut section = Section::new(row, rivals);
         let mut besides = Vec::new();
         // Folders and inodes are in the page cache, too, and in no budget for blocks of files.
-        let whole = self.run(row, Rival::Kernel, None, 0)?;
-        let folders_bytes = whole.held.file.saturating_sub(row.bytes);
+        let folders_bytes = if row.is_of_objects() {
+            0
+        } else {
+            self.run(row, Rival::Kernel, None, 0)?.held.file.saturating_sub(row.bytes)
+        };
         for rival in rivals {
             let is_there = match (*rival, &self.no_dontcache) {
                 (Rival::DontCache, Some(said)) => Err(format!("not in this kernel or file system: {said}")),
@@ -206,7 +218,7 @@ impl Bench {
             group.limit(bytes)?;
         }
         let through = self.folder.join("through");
-        let before = self.disk.read_bytes()?;
+        let before = self.read_bytes(row)?;
         let mut start = Instant::now();
         let beside = self.beside(row, rival, &group, &through)?;
         if rival != Rival::Vmtouch {
@@ -231,7 +243,7 @@ impl Bench {
         }
         let looks = looks::watch(&mut command, &group, &self.interrupt)?;
         let seconds = start.elapsed().as_secs_f64();
-        let read_bytes = self.disk.read_bytes()? - before;
+        let read_bytes = self.read_bytes(row)? - before;
         drop(beside);
         let took = Took {
             read_bytes: read_bytes as f64,
@@ -241,6 +253,15 @@ impl Bench {
         };
         self.check(row, rival, &took, folders_bytes)?;
         Ok(took)
+    }
+
+    /// What was read of the device, or from the object store, so far.
+    fn read_bytes(&self, row: &Row) -> Result<u64> {
+        if row.is_of_objects() { self.store()?.read_bytes() } else { self.disk.read_bytes() }
+    }
+
+    fn store(&self) -> Result<&Store> {
+        self.store.get().context("the object store is not open")
     }
 
     /// Whether a run was what it is taken for.
@@ -276,6 +297,7 @@ impl Bench {
                 let said = self.folder.join("listens");
                 return Beside::listen(self.inside(group, &words), &said, &self.interrupt).map(Some);
             }
+            _ if row.is_of_objects() => self.store()?.mounting(row, rival, &self.pantler, through)?,
             Rival::Bindfs => ["bindfs", "-f", &point, &path(through)].map(str::to_owned).to_vec(),
             _ if rival.is_our_mount() => {
                 let (pantler, budget) = (path(&self.pantler), row.budget.to_string());
@@ -294,7 +316,7 @@ impl Bench {
             _ => return Ok(None),
         };
         // Pantler says so when programs can speak to it, which is after the kernel shows the mount.
-        let said = (rival != Rival::Bindfs).then(|| self.folder.join("mounted"));
+        let said = rival.is_our_mount().then(|| self.folder.join("mounted"));
         let command = self.inside(group, &words);
         Beside::mount(command, through, said.as_deref(), &self.interrupt).map(Some)
     }

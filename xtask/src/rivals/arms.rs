@@ -30,6 +30,10 @@ pub enum Rival {
     DontCache,
     /// FUSE without a cache of its own.
     Bindfs,
+    /// A mount of an object store that has the kernel's cache alone.
+    S3fs,
+    /// `rclone mount`, whose cache of files on the disk has the budget, too.
+    Rclone,
     /// `pantler run --memory BUDGET` without a hint.
     Run,
     /// The same with what fits: a shipped profile, or a policy.
@@ -47,12 +51,14 @@ pub enum Rival {
 }
 
 impl Rival {
-    pub const ALL: [Rival; 12] = [
+    pub const ALL: [Rival; 14] = [
         Rival::Kernel,
         Rival::Vmtouch,
         Rival::Nocache,
         Rival::DontCache,
         Rival::Bindfs,
+        Rival::S3fs,
+        Rival::Rclone,
         Rival::Run,
         Rival::RunHint,
         Rival::Join,
@@ -70,6 +76,8 @@ impl Rival {
             Rival::Nocache => "nocache",
             Rival::DontCache => "dontcache",
             Rival::Bindfs => "bindfs",
+            Rival::S3fs => "s3fs",
+            Rival::Rclone => "rclone",
             Rival::Run => "run",
             Rival::RunHint => "run-hint",
             Rival::Join => "join",
@@ -92,7 +100,12 @@ impl Rival {
 
     /// Whether the program reads through a mount.
     pub fn is_mount(self) -> bool {
-        self == Rival::Bindfs || self.is_our_mount()
+        self == Rival::Bindfs || self.is_of_objects() || self.is_our_mount()
+    }
+
+    /// Whether it mounts object stores, and nothing else.
+    pub fn is_of_objects(self) -> bool {
+        matches!(self, Rival::S3fs | Rival::Rclone)
     }
 
     /// Whether that mount is Pantler's.

@@ -28,11 +28,11 @@ def read(path):
     os.close(file)
 
 
-def epochs(folder):
+def epochs(folder, count=EPOCHS):
     """Reads all files of a folder, each epoch in another order."""
     names = sorted(os.listdir(folder), key=int)
     orders = random.Random(94)
-    for _ in range(EPOCHS):
+    for _ in range(int(count)):
         orders.shuffle(names)
         for name in names:
             read(f"{folder}/{name}")

@@ -6,14 +6,23 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::arms::Rival;
-use super::postgres;
+use super::{postgres, store};
 use crate::demo::source::Source;
 use crate::limits::programs;
 use crate::shell;
 
 /// What can be asked for alone.
-pub const NAMES: [&str; 8] =
-    ["cscope", "ripgrep", "epochs", "weights-read", "weights-mmap", "sqlite", "service", "postgres"];
+pub const NAMES: [&str; 9] = [
+    "cscope",
+    "ripgrep",
+    "epochs",
+    "weights-read",
+    "weights-mmap",
+    "sqlite",
+    "service",
+    "postgres",
+    "objects",
+];
 /// Weights of a model.
 const WEIGHTS_BYTES: usize = 96 << 20;
 /// What the service reads again and again.
@@ -27,6 +36,8 @@ const BUDGET: (u64, u64) = (2, 3);
 const BUDGET_OF_SERVICE: (u64, u64) = (5, 4);
 /// What the guide gives a backup.
 const BACKUP_MEMORY: &str = "16M";
+/// Epochs from an object store, which takes its time.
+const OBJECT_EPOCHS: u32 = 5;
 /// What the backup reads, beside the service's file.
 const BACKED_UP: [&str; 4] = ["../database", "../files", "../tree", "../weights"];
 
@@ -50,6 +61,8 @@ enum Reads {
     ByItself,
     /// It maps its file.
     Mapped,
+    /// By calls of ours, of an object store.
+    Objects,
 }
 
 /// A program, and what it reads.
@@ -103,12 +116,22 @@ impl Row {
             row("postgres", String::new(), "postgres", Hint::Profile("postgresql"), Reads::ByItself)?,
             point,
         )?);
+        rows.push(objects());
         Ok(rows)
+    }
+
+    /// Whether it reads from an object store.
+    pub fn is_of_objects(&self) -> bool {
+        self.reads == Reads::Objects
     }
 
     /// Whether the row is measured with this rival, or why not.
     pub fn is_for(&self, rival: Rival) -> Result<(), &'static str> {
         match rival {
+            _ if rival.is_of_objects() && !self.is_of_objects() => Err("it mounts object stores alone"),
+            _ if self.is_of_objects() && !(rival.is_of_objects() || rival.is_our_mount()) => {
+                Err("it does not mount an object store")
+            }
             Rival::DontCache if self.reads == Reads::ByItself => {
                 Err("a flag of reads, and the program makes its calls itself")
             }
@@ -172,6 +195,21 @@ impl Row {
             Rival::Nocache => "nocache".to_owned(),
             _ => String::new(),
         }
+    }
+}
+
+/// Epochs in random orders from an object store.
+fn objects() -> Row {
+    let bytes = store::OBJECTS * store::OBJECT_BYTES;
+    Row {
+        name: "objects",
+        script: format!("$READER epochs . {OBJECT_EPOCHS}"),
+        folder: "",
+        bytes,
+        budget: bytes * BUDGET.0 / BUDGET.1 / 4096 * 4096,
+        locked: Vec::new(),
+        hint: Hint::Policy("mru"),
+        reads: Reads::Objects,
     }
 }
 
