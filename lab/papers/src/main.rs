@@ -29,6 +29,10 @@ struct Arguments {
     /// Names all experiments, and what they need.
     #[arg(long)]
     list: bool,
+    /// Names the documents whose sources changed since they were made, and the changes; fails if
+    /// there is one.
+    #[arg(long, conflicts_with_all = ["only", "quick", "list"])]
+    stale: bool,
     /// Makes also those anew that were made of this commit already.
     #[arg(long)]
     again: bool,
@@ -53,6 +57,9 @@ fn main() -> ExitCode {
 }
 
 fn make(arguments: &Arguments) -> Result<()> {
+    if arguments.stale {
+        return stale();
+    }
     let of = |paper: &'static Paper| {
         paper.experiments().map(move |(name, part, experiment)| Chosen { name, paper, part, experiment })
     };
@@ -101,6 +108,23 @@ fn make(arguments: &Arguments) -> Result<()> {
         });
         Ok(())
     }
+}
+
+/// Names documents that were made of other sources.
+fn stale() -> Result<()> {
+    let mut names = Vec::new();
+    for paper in &PAPERS {
+        let path = format!("{DOCUMENTS}/{}.md", paper.name);
+        let document = fs::read_to_string(&path).with_context(|| path.clone())?;
+        let changes = Source::changed_since(paper, &document).with_context(|| path.clone())?;
+        if !changes.is_empty() {
+            println!("{path}\n    {}", changes.join("\n    "));
+            names.push(paper.name);
+        }
+    }
+    ensure!(names.is_empty(), "made of other sources: {}; `make papers` makes them anew", names.join(", "));
+    println!("all documents are of these sources");
+    Ok(())
 }
 
 /// Traces of others that are needed and are not here, each once.

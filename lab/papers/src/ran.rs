@@ -61,13 +61,7 @@ impl Source {
     ///
     /// Git is missing, or this is no working tree.
     pub fn of(paper: &Paper) -> Result<Self> {
-        let file = format!("lab/papers/src/{}", paper.name.replace('-', "_"));
-        let own = [format!("{file}.rs"), file];
-        let paths = SHARED.iter().copied().chain(own.iter().map(String::as_str));
-        let git = |words: &[&str]| {
-            let words: Vec<&str> = words.iter().copied().chain(["--"]).chain(paths.clone()).collect();
-            output("git", &words)
-        };
+        let git = |words: &[&str]| git(words, paper);
         let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
         // What a machine adds to the version says nothing to others.
         let version = release.trim().split('-').next().unwrap_or_default();
@@ -83,6 +77,18 @@ impl Source {
     pub fn describe(&self) -> String {
         let changed = if self.changed { " with changes" } else { "" };
         format!("commit {}{changed}, seed {}, {}", self.commit, self.seed, self.kernel)
+    }
+
+    /// What changed the sources of a paper's document since the commit that it names, a line for
+    /// each commit, the newest first; none while it is of these sources.
+    ///
+    /// # Errors
+    ///
+    /// The document names no commit, or one that is not in this repository.
+    pub fn changed_since(paper: &Paper, document: &str) -> Result<Vec<String>> {
+        let made = commit_of(document).context("it names no commit")?;
+        let changes = git(&["log", "--format=%h %s", "--abbrev=8", &format!("{made}..HEAD")], paper)?;
+        Ok(changes.lines().map(str::to_owned).collect())
     }
 
     /// The file of a result below `folder`.
@@ -111,8 +117,37 @@ impl Source {
     }
 }
 
+/// The commit in [`describe`](Source::describe)'s words.
+fn commit_of(document: &str) -> Option<&str> {
+    let rest = document.split_once("commit ")?.1;
+    let commit = rest.split(|letter: char| !letter.is_ascii_hexdigit()).next()?;
+    (commit.len() >= 8).then_some(commit)
+}
+
+/// What git says of what a paper's experiments are made of.
+fn git(words: &[&str], paper: &Paper) -> Result<String> {
+    let file = format!("lab/papers/src/{}", paper.name.replace('-', "_"));
+    let own = [format!("{file}.rs"), file];
+    let paths = SHARED.iter().copied().chain(own.iter().map(String::as_str));
+    let words: Vec<&str> = words.iter().copied().chain(["--"]).chain(paths).collect();
+    output("git", &words)
+}
+
 fn output(program: &str, words: &[&str]) -> Result<String> {
     let done = Command::new(program).args(words).output().with_context(|| format!("{program} is needed"))?;
     anyhow::ensure!(done.status.success(), "{program}: {}", String::from_utf8_lossy(&done.stderr).trim());
     Ok(String::from_utf8(done.stdout)?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_names_its_commit() {
+        assert_eq!(commit_of("Made by `make papers` from commit 50968210, seed 1"), Some("50968210"));
+        assert_eq!(commit_of("from commit 50968210 with changes, seed 1"), Some("50968210"));
+        assert_eq!(commit_of("a commit of ours"), None);
+        assert_eq!(commit_of(""), None);
+    }
 }
