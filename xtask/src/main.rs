@@ -45,7 +45,7 @@ usage: cargo xtask <command>
   endure           runs that join a daemon and leave it, with kills of all (--minutes N, --runs N, --seed N); needs root
   bench-stores     mounts of a server of S3 under load, beside that server alone; builds s3s-fs, which takes minutes
   papers           the five papers' tables and figures beside the papers' numbers, as docs/papers and one page of HTML
-                   (--list, --only NAME, --quick, --again); experiments that were made of this commit are not made again
+                   (--list, --only NAME, --quick, --again, --stale); what was made of this commit is not made again
   fuzz [SECONDS]   each fuzz target so long, default 60; needs a nightly compiler
   bench-sim        the simulator beside libCacheSim (--requests N, --pairs N, --trace NAME, --only POLICY,
                    --peer command|package, --large, --again, --dry); rows that are there are not measured again;

@@ -120,7 +120,11 @@ struct Value {
 }
 
 const VALUES: [Value; 5] = [
-    Value { title: "Reads of the device or the store, MB", of: |took| Some(took.read_bytes / 1e6), digits: 0 },
+    Value {
+        title: "Reads of the device or the store, MB",
+        of: |took| Some(took.read_bytes / 1e6),
+        digits: 0,
+    },
     Value { title: "Elapsed, seconds", of: |took| Some(took.seconds), digits: 2 },
     Value {
         title: "Memory held, files and all else, MB",
