@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn an_interval_is_that_of_student() {
-        // The logarithms are -1, 0 and 1: their deviation is 1, and its third of a square root 0.577.
+        // The logarithms are -1, 0 and 1: their deviation is 1.
         let e = std::f64::consts::E;
         let ratio = Ratio::of(&[1.0 / e, 1.0, e], &[1.0, 1.0, 1.0]).unwrap();
         assert!((ratio.mean.ln()).abs() < 1e-9, "{ratio:?}");

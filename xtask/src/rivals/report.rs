@@ -256,7 +256,8 @@ impl Report {
     }
 }
 
-/// With the interval of 95 %, and a star for what is the best, within 3 % of it, or not told from it.
+/// With the interval of 95 %, and a star for what is the best, within 3 % of it, or not told from
+/// it.
 fn cell_of_ratio(ratio: Option<Ratio>) -> String {
     let Some(ratio) = ratio else { return "-".to_owned() };
     let star = if ratio.is_at_best() { "*" } else { "" };
