@@ -106,7 +106,10 @@ impl Listener<'_> {
         let said = match &mut self.door {
             Door::Socket(client) => {
                 let owner = OwnerSelector::Caller;
-                client.ask(&Request::Hint { on: self.name.clone(), owner, hint }, Some(file.as_fd()))
+                client.ask(
+                    &Request::Hint { on: self.name.clone(), owner, hint, number: None },
+                    Some(file.as_fd()),
+                )
             }
             Door::Own(body, speaker) => {
                 body.hint(speaker, &OwnerSelector::UserDefault, &hint, Some(file.as_fd())).map(Answer::Hint)

@@ -113,7 +113,7 @@ pub fn hint(arguments: &Hint) -> Result<()> {
     let file = hint.path().map(|path| open_to_name(path)).transpose()?;
     let mut body = bodies::on(arguments.on.as_deref(), hint.path().map(|path| path.as_path()))?;
     let on = body.info.name.clone();
-    match body.ask(&Request::Hint { on: on.clone(), owner, hint }, file.as_ref())? {
+    match body.ask(&Request::Hint { on: on.clone(), owner, hint, number: None }, file.as_ref())? {
         Answer::Hint(HintAnswer::Done) => Ok(()),
         Answer::Hint(answer @ HintAnswer::Marked(0)) => {
             let why = match arguments.owner {

@@ -141,7 +141,7 @@ fn say(
     hint: Hint,
     file: Option<&OwnedFd>,
 ) -> Result<Option<ListAnswer>, ControlError> {
-    let request = Request::Hint { on: body.info.name.clone(), owner: owner.clone(), hint };
+    let request = Request::Hint { on: body.info.name.clone(), owner: owner.clone(), hint, number: None };
     match body.ask(&request, file)? {
         Answer::Hint(HintAnswer::List(answer)) => Ok(Some(answer)),
         Answer::Hint(HintAnswer::Done) => Ok(None),

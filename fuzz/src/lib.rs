@@ -1,6 +1,7 @@
-//! What the fuzz targets call. The smoke tests of `pantler-trace` and `pantler-tier` include the
-//! same files, and feed them mutated samples without a fuzzer.
+//! What the fuzz targets call. Smoke tests of `pantler-trace`, `pantler-tier-server` and
+//! `pantler-control` include the same files, and feed them mutated samples without a fuzzer.
 
+pub mod ring;
 pub mod tier;
 pub mod trace;
 

@@ -2,7 +2,7 @@
  * What a program says about the blocks of its files, to the runs and mounts of Pantler that hold
  * it. Link with -lpantler.
  *
- * Each call but pantler_connections() returns 0, or -1 and sets errno: EINVAL for a value that makes
+ * Each call but pantler_connections() and pantler_refused() returns 0, or -1 and sets errno: EINVAL for a value that makes
  * no sense and for what is not a regular file, EBADF for a descriptor that is not open, ENOSPC where
  * a bound is reached (of priorities, or of calls of this user at once), EPERM where this user may
  * not, EOPNOTSUPP where that run or mount cannot, EIO where the connection failed. It succeeds if
@@ -56,6 +56,12 @@ struct pantler_explanation {
 
 /* How many runs and mounts take hints of this process. */
 int pantler_connections(void);
+
+/* How many hints were refused whose call had returned before, once all that were given are seen.
+ * Hints that follow each other within a second go by memory that is shared with each run and mount,
+ * and have no answer: pantler_set_priority(), pantler_set_policy(),
+ * pantler_set_temporary_priority() and pantler_done_with(). */
+int64_t pantler_refused(void);
 
 /* The five calls of Cao, Felten and Li (OSDI 1994). Blocks of the lowest priority leave first; a
  * policy is that of one priority: "lru", "mru", and those that `pantler sim --policy help` names

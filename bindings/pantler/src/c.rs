@@ -75,6 +75,12 @@ pub extern "C" fn pantler_connections() -> c_int {
     catch_unwind(|| HINTS.connections() as c_int).unwrap_or(0)
 }
 
+/// See [`Hints::refused`].
+#[unsafe(no_mangle)]
+pub extern "C" fn pantler_refused() -> i64 {
+    catch_unwind(|| HINTS.refused() as i64).unwrap_or(0)
+}
+
 /// See [`Hints::set_priority`].
 #[unsafe(no_mangle)]
 pub extern "C" fn pantler_set_priority(fd: c_int, priority: c_int) -> c_int {
@@ -132,13 +138,13 @@ pub unsafe extern "C" fn pantler_get_policy(priority: c_int, policy: *mut c_char
 /// See [`Hints::set_temporary_priority`].
 #[unsafe(no_mangle)]
 pub extern "C" fn pantler_set_temporary_priority(fd: c_int, first: i64, end: i64, priority: c_int) -> c_int {
-    with_file(fd, |file| HINTS.set_temporary_priority(file, byte(first)?..byte(end)?, priority).map(drop))
+    with_file(fd, |file| HINTS.set_temporary_priority(file, byte(first)?..byte(end)?, priority))
 }
 
 /// See [`Hints::done_with`].
 #[unsafe(no_mangle)]
 pub extern "C" fn pantler_done_with(fd: c_int, first: i64, end: i64) -> c_int {
-    with_file(fd, |file| HINTS.done_with(file, byte(first)?..byte(end)?).map(drop))
+    with_file(fd, |file| HINTS.done_with(file, byte(first)?..byte(end)?))
 }
 
 /// See [`Hints::explain`].

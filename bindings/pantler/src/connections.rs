@@ -5,13 +5,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pantler_control::client::Client;
+use pantler_control::ring::RingWriter;
 use pantler_control::wire::{Answer, Request};
 use pantler_control::{
     BodyInfo, BodyKind, ControlError, FileExplanation, Hint, HintAnswer, OwnerSelector, runtime,
 };
-use pantler_kernel::pid_namespace;
+use pantler_kernel::{clock, pid_namespace};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, open, statx};
 use rustix::process::geteuid;
+
+use crate::ring::{Looked, Ring};
 
 /// Hosts are looked for again after this time, where one may have been missed.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -31,6 +34,8 @@ pub(crate) struct Connections {
     is_incomplete: bool,
     /// Why a host answered nothing else when it was looked for.
     refused: Option<ControlError>,
+    /// Entries that were refused in rings that are gone.
+    refused_before: u64,
 }
 
 /// A body, and where its host is. A call connects anew: between calls the program may close any
@@ -41,6 +46,7 @@ struct Connection {
     /// Of the files of a mount, major and minor.
     device: Option<(u32, u32)>,
     socket: PathBuf,
+    ring: Ring,
 }
 
 /// An answer, and the bytes of a block where it comes from.
@@ -54,7 +60,72 @@ impl Connections {
             bodies: Vec::new(),
             is_incomplete: false,
             refused: None,
+            refused_before: 0,
         }
+    }
+
+    /// In a child: what its parent had is not its own.
+    pub(crate) fn leave_parent(&mut self) {
+        *self = Connections::new();
+    }
+
+    /// Writes a hint into the rings of those that it is for. `false` if one of them has none that
+    /// takes it now: then it is to be said.
+    pub(crate) fn write(
+        &mut self,
+        file: Option<&Looked<'_>>,
+        hint: &impl Fn(PathBuf, &BodyInfo) -> Hint,
+    ) -> bool {
+        let is_meant = self.meant(file.map(Looked::device));
+        let now_ns = clock::monotonic_ns();
+        let mut meant = self.bodies.iter().filter(|body| is_meant(body)).peekable();
+        if self.is_incomplete || meant.peek().is_none() || !meant.all(|body| body.ring.takes(file, now_ns)) {
+            return false;
+        }
+        for body in self.bodies.iter_mut().filter(|body| is_meant(body)) {
+            let hint = hint(PathBuf::new(), &body.info);
+            body.ring.write(hint, file, now_ns);
+        }
+        true
+    }
+
+    /// Says a hint that could go by a ring. Those that answer may take the next from one.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub(crate) fn say(
+        &mut self,
+        looked: Option<&Looked<'_>>,
+        hint: &impl Fn(PathBuf, &BodyInfo) -> Hint,
+    ) -> Result<(), ControlError> {
+        let answers = self.ask(looked.map(|looked| looked.file), |body, file| {
+            let number = looked.and_then(|looked| body.ring.number_for(looked));
+            let path = file.map_or_else(PathBuf::new, |file| file.path.clone());
+            let request = body.numbering(&hint(path, &body.info), number);
+            let answer = body.ask(&request, file.map(|file| file.opened.as_fd()))?;
+            Ok(answer.map(|_| (body.info.name.clone(), number)))
+        })?;
+        let now_ns = clock::monotonic_ns();
+        for (name, number) in answers {
+            let Some(body) = self.bodies.iter_mut().find(|body| body.info.name == name) else { continue };
+            if body.ring.answered(looked.zip(number), now_ns) {
+                body.open_ring();
+            }
+        }
+        Ok(())
+    }
+
+    /// How many entries of rings were refused, once all that was written is taken.
+    pub(crate) fn refused(&mut self) -> u64 {
+        for body in self.bodies.iter().filter(|body| body.ring.refused().is_some()) {
+            // One that is gone counts no more.
+            let _ = body.say(&PROBE, None);
+        }
+        self.refused_before + self.refused_now()
+    }
+
+    fn refused_now(&self) -> u64 {
+        self.bodies.iter().filter_map(|body| body.ring.refused()).sum()
     }
 
     /// How many there are.
@@ -107,8 +178,7 @@ impl Connections {
         if device.is_some() && !self.has_mount(device) {
             self.look(true);
         }
-        let on_mount = self.has_mount(device);
-        let is_meant = |body: &Connection| file.is_none() || body.device == device.filter(|_| on_mount);
+        let is_meant = self.meant(device.or(file.is_some().then_some(NO_DEVICE)));
         let (mut answers, mut refused, mut gone) = (Vec::new(), None, Vec::new());
         for (at, body) in self.bodies.iter().enumerate().filter(|(_, body)| is_meant(body)) {
             match ask(body, file.as_ref()) {
@@ -118,8 +188,17 @@ impl Connections {
             }
         }
         self.is_incomplete |= !gone.is_empty();
-        gone.into_iter().rev().for_each(|at| drop(self.bodies.remove(at)));
+        for at in gone.into_iter().rev() {
+            self.refused_before += self.bodies.remove(at).ring.refused().unwrap_or(0);
+        }
         refused.filter(|_| answers.is_empty()).map_or(Ok(answers), Err)
+    }
+
+    /// Whether a body is meant by a call about a file on this device: the mount that it is on, or
+    /// else each run; by one about no file each.
+    fn meant(&self, device: Option<(u32, u32)>) -> impl Fn(&Connection) -> bool + use<> {
+        let mount = device.filter(|_| self.has_mount(device));
+        move |body| device.is_none() || body.device == mount
     }
 
     fn has_mount(&self, device: Option<(u32, u32)>) -> bool {
@@ -137,6 +216,7 @@ impl Connections {
         }
         let start = Instant::now();
         (self.refused, self.is_incomplete) = (None, false);
+        self.refused_before += self.refused_now();
         self.bodies.clear();
         for socket in runtime::sockets() {
             match Connection::of_host(&socket) {
@@ -166,7 +246,7 @@ impl Connection {
                 Some(point) => Some(device_of(CWD, point)?),
                 None => None,
             };
-            let body = Connection { info, device, socket: socket.to_owned() };
+            let body = Connection { info, device, socket: socket.to_owned(), ring: Ring::Untried(None) };
             // A run answers its own processes.
             let is_taken = body.device.is_some() || matches!(body.say(&PROBE, None), Ok(Some(_)));
             is_taken.then_some(body)
@@ -192,7 +272,26 @@ impl Connection {
     }
 
     fn request(&self, hint: &Hint) -> Request {
-        Request::Hint { on: self.info.name.clone(), owner: speaker(), hint: hint.clone() }
+        self.numbering(hint, None)
+    }
+
+    /// A hint, with the number that its file gets.
+    fn numbering(&self, hint: &Hint, number: Option<u16>) -> Request {
+        Request::Hint { on: self.info.name.clone(), owner: speaker(), hint: hint.clone(), number }
+    }
+
+    /// Has the body take hints from a ring, if it does.
+    fn open_ring(&mut self) {
+        let opened = || {
+            let (writer, file) = RingWriter::create().ok()?;
+            let request = Request::OpenRing { on: self.info.name.clone() };
+            let answer = reach(&self.socket)?.ask(&request, Some(file.as_fd()));
+            matches!(answer, Ok(Answer::RingOpened)).then_some(writer)
+        };
+        self.ring = match opened() {
+            Some(writer) => Ring::opened(writer, clock::monotonic_ns()),
+            None => Ring::Refused,
+        };
     }
 
     /// The answer to a request. None if this body is gone, or holds this process no more.
@@ -217,6 +316,9 @@ fn reach(socket: &Path) -> Option<Client> {
     let client = Client::connect(socket).ok()?;
     client.host_user().is_some_and(|user| user == 0 || user == own).then_some(client)
 }
+
+/// The device of a file that tells of none.
+const NO_DEVICE: (u32, u32) = (u32::MAX, u32::MAX);
 
 /// What a body that holds this process answers.
 const PROBE: Hint = Hint::GetPolicy { priority: 0 };

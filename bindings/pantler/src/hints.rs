@@ -11,13 +11,19 @@ use pantler_control::{BodyInfo, ControlError, Hint, HintAnswer, ListAnswer, Poli
 
 use crate::connections::{Answered, Connections};
 use crate::explanation::Explanation;
+use crate::ring::Looked;
+use pantler_kernel::shared::ForkMark;
 
 /// A child looks so often whether the lock is free that it got from its parent.
 const LOOKS_AFTER_FORK: u32 = 20;
 const LOOK_AFTER_FORK: Duration = Duration::from_millis(10);
 
-/// The hints of this process. Calls come from any thread; a child that was forked has its own. A
-/// call waits for the answers of its runs and mounts, for 30 seconds at most each.
+/// The hints of this process. Calls come from any thread; a child that was forked has its own.
+///
+/// A call waits for the answers of its runs and mounts, for 30 seconds at most each. Hints that
+/// have no answer, one soon after the other, go by rings: memory that each run or mount looks at
+/// before it decides about what is read later. Such a call returns before that, and what is refused
+/// then is [counted](Self::refused). A call that has an answer comes after all of them.
 #[derive(Debug)]
 pub struct Hints {
     connections: Mutex<Connections>,
@@ -26,6 +32,8 @@ pub struct Hints {
     process: AtomicU32,
     /// The child in which that happened.
     lost: AtomicU32,
+    /// Set where `process` is this one.
+    own: ForkMark,
 }
 
 impl Default for Hints {
@@ -38,7 +46,7 @@ impl Hints {
     /// Connects to nothing yet: a call does.
     pub const fn new() -> Hints {
         let (process, lost) = (AtomicU32::new(0), AtomicU32::new(0));
-        Hints { connections: Mutex::new(Connections::new()), process, lost }
+        Hints { connections: Mutex::new(Connections::new()), process, lost, own: ForkMark::new() }
     }
 
     /// Runs and mounts that take hints of this process; with none, calls have no effect.
@@ -53,7 +61,22 @@ impl Hints {
     /// A priority outside of -1024 to 1023, more priorities than an owner may have (64), or
     /// what is not a regular file.
     pub fn set_priority(&self, file: impl AsFd, priority: i32) -> Result<(), ControlError> {
-        self.tell(Some(file.as_fd()), |path, _| Hint::SetPriority { path, priority }).map(drop)
+        self.file(&file)?.set_priority(priority)
+    }
+
+    /// An open file, for calls about it one soon after the other: each saves to look which file it
+    /// is, and takes no system call by a ring.
+    ///
+    /// # Errors
+    /// A descriptor that is not open.
+    pub fn file<'a>(&'a self, file: &'a impl AsFd) -> Result<FileHints<'a>, ControlError> {
+        Ok(FileHints { hints: self, looked: Looked::new(file.as_fd())? })
+    }
+
+    /// How many hints were refused that went by rings, once all that were given are seen: a bound
+    /// was reached, or the file is not there.
+    pub fn refused(&self) -> u64 {
+        self.lock().map_or(0, |mut connections| connections.refused())
     }
 
     /// The priority of a file; 0 without a connection.
@@ -72,7 +95,7 @@ impl Hints {
     /// # Errors
     /// As [`set_priority`](Self::set_priority).
     pub fn set_policy(&self, priority: i32, policy: PolicyName) -> Result<(), ControlError> {
-        self.tell(None, |_, _| Hint::SetPolicy { priority, policy }).map(drop)
+        self.give(None, &|_, _| Hint::SetPolicy { priority, policy })
     }
 
     /// The policy of a priority; LRU without a connection.
@@ -87,7 +110,6 @@ impl Hints {
     }
 
     /// Gives the cached blocks of these bytes a priority until each is used again or leaves.
-    /// Returns how many bytes these blocks have.
     ///
     /// # Errors
     /// As [`set_priority`](Self::set_priority), and a range without bytes.
@@ -96,31 +118,18 @@ impl Hints {
         file: impl AsFd,
         bytes: Range<u64>,
         priority: i32,
-    ) -> Result<u64, ControlError> {
-        check_bytes(&bytes)?;
-        let hint = |path, info: &BodyInfo| {
-            let block = u64::from(info.block_bytes.max(1));
-            let (first, last) = (bytes.start / block, (bytes.end - 1) / block);
-            Hint::SetTemporaryPriority { path, first, last, priority }
-        };
-        self.tell(Some(file.as_fd()), hint).map(|answers| of_marks(&answers))
+    ) -> Result<(), ControlError> {
+        self.file(&file)?.set_temporary_priority(bytes, priority)
     }
 
     /// This process is done with these bytes of a file: the cached blocks that end there leave
     /// first, each unless it is used again before. A reader that says so behind itself says it of
-    /// each block once. Returns how many bytes these blocks have.
+    /// each block once.
     ///
     /// # Errors
     /// As [`set_temporary_priority`](Self::set_temporary_priority).
-    pub fn done_with(&self, file: impl AsFd, bytes: Range<u64>) -> Result<u64, ControlError> {
-        check_bytes(&bytes)?;
-        let size = rustix::fs::fstat(&file).map_or(u64::MAX, |stat| stat.st_size as u64);
-        let hint = |path, info: &BodyInfo| {
-            let block = u64::from(info.block_bytes.max(1));
-            let end = if bytes.end >= size { size.div_ceil(block) } else { bytes.end / block };
-            Hint::DoneWith { path, first: (bytes.start / block).min(end), end }
-        };
-        self.tell(Some(file.as_fd()), hint).map(|answers| of_marks(&answers))
+    pub fn done_with(&self, file: impl AsFd, bytes: Range<u64>) -> Result<(), ControlError> {
+        self.file(&file)?.done_with(bytes)
     }
 
     /// What is cached of a file, and why: by the run of this process, or the mount that the file is
@@ -176,6 +185,18 @@ impl Hints {
         self.tell(None, |_, _| Hint::Clear).map(drop)
     }
 
+    /// A hint without an answer: by a ring, or else by the socket.
+    fn give(
+        &self,
+        file: Option<&Looked<'_>>,
+        hint: &impl Fn(PathBuf, &BodyInfo) -> Hint,
+    ) -> Result<(), ControlError> {
+        // What makes no sense is refused without a connection, too.
+        hint(PathBuf::new(), &BodyInfo { block_bytes: 1, ..BodyInfo::default() }).check()?;
+        let Some(mut connections) = self.lock() else { return Ok(()) };
+        if connections.write(file, hint) { Ok(()) } else { connections.say(file, hint) }
+    }
+
     /// The answers, those of runs first.
     fn tell(
         &self,
@@ -190,11 +211,14 @@ impl Hints {
 
     /// None in a child that was forked while another thread held the lock.
     fn lock(&self) -> Option<MutexGuard<'_, Connections>> {
+        if self.own.is_set() {
+            return Some(self.connections.lock().unwrap_or_else(PoisonError::into_inner));
+        }
         let process = std::process::id();
         let _ = self.process.compare_exchange(0, process, Ordering::Relaxed, Ordering::Relaxed);
         let mut looks = LOOKS_AFTER_FORK;
         while self.process.load(Ordering::Relaxed) != process {
-            let taken = match self.connections.try_lock() {
+            let mut taken = match self.connections.try_lock() {
                 Ok(taken) => taken,
                 Err(TryLockError::Poisoned(error)) => error.into_inner(),
                 Err(TryLockError::WouldBlock)
@@ -209,10 +233,59 @@ impl Hints {
                     return None;
                 }
             };
+            taken.leave_parent();
             self.process.store(process, Ordering::Relaxed);
+            self.own.set();
             return Some(taken);
         }
+        self.own.set();
         Some(self.connections.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Hints about one open file. Which file it is was looked at once, and its size.
+#[derive(Debug)]
+pub struct FileHints<'a> {
+    hints: &'a Hints,
+    looked: Looked<'a>,
+}
+
+impl FileHints<'_> {
+    /// See [`Hints::set_priority`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_priority(&self, priority: i32) -> Result<(), ControlError> {
+        self.hints.give(Some(&self.looked), &|path, _| Hint::SetPriority { path, priority })
+    }
+
+    /// See [`Hints::set_temporary_priority`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_temporary_priority(&self, bytes: Range<u64>, priority: i32) -> Result<(), ControlError> {
+        check_bytes(&bytes)?;
+        self.hints.give(Some(&self.looked), &|path, info| {
+            let block = u64::from(info.block_bytes.max(1));
+            let (first, last) = (bytes.start / block, (bytes.end - 1) / block);
+            Hint::SetTemporaryPriority { path, first, last, priority }
+        })
+    }
+
+    /// See [`Hints::done_with`]. A file that grew is to be looked at again: its block that was the
+    /// last counts as one that ends there.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn done_with(&self, bytes: Range<u64>) -> Result<(), ControlError> {
+        check_bytes(&bytes)?;
+        let size = self.looked.size;
+        self.hints.give(Some(&self.looked), &|path, info| {
+            let block = u64::from(info.block_bytes.max(1));
+            let end = bytes.end / block;
+            let end = if bytes.end >= size { end.max(size.div_ceil(block)) } else { end };
+            Hint::DoneWith { path, first: (bytes.start / block).min(end), end }
+        })
     }
 }
 
@@ -227,14 +300,6 @@ fn check_bytes(bytes: &Range<u64>) -> Result<(), ControlError> {
         return Err(ControlError::invalid(text));
     }
     Ok(())
-}
-
-/// The bytes of the blocks that the first body marked.
-fn of_marks(answers: &[Answered]) -> u64 {
-    match answers {
-        [(HintAnswer::Marked(blocks), block_bytes), ..] => blocks * u64::from(*block_bytes),
-        _ => 0,
-    }
 }
 
 /// Lists of several bodies, as one.

@@ -20,9 +20,10 @@ mod c;
 mod connections;
 mod explanation;
 mod hints;
+mod ring;
 
 pub use explanation::Explanation;
-pub use hints::Hints;
+pub use hints::{FileHints, Hints};
 pub use pantler_control::{ControlError, ListAnswer, PolicyName};
 
 /// The README's examples, compiled.

@@ -55,14 +55,18 @@ impl Hints {
         first: i64,
         end: i64,
         priority: i64,
-    ) -> PyResult<u64> {
+    ) -> PyResult<()> {
         let (first, end, priority) = (small(first)?, small(end)?, small(priority)?);
         with_file(py, fd, |file| self.0.set_temporary_priority(file, first..end, priority))
     }
 
-    fn done_with(&self, py: Python<'_>, fd: i32, first: i64, end: i64) -> PyResult<u64> {
+    fn done_with(&self, py: Python<'_>, fd: i32, first: i64, end: i64) -> PyResult<()> {
         let (first, end) = (small(first)?, small(end)?);
         with_file(py, fd, |file| self.0.done_with(file, first..end))
+    }
+
+    fn refused(&self, py: Python<'_>) -> u64 {
+        py.detach(|| self.0.refused())
     }
 
     fn explain(&self, py: Python<'_>, fd: i32) -> PyResult<Option<Told>> {

@@ -63,8 +63,9 @@ def test_without_a_connection_calls_succeed(tmp_path: Path) -> None:
             hints.set_priority(file, 3)
             assert hints.priority(file) == 0
             assert hints.will_read(file, (0, 4096), (8192, 9000)) == hints.List(0, 0, 0, 0, 0)
-            assert hints.set_temporary_priority(file, 0, 10, -1) == 0
-            assert (hints.done_with(file, 0, 10), hints.explain(file)) == (0, None)
+            assert hints.set_temporary_priority(file, 0, 10, -1) is None
+            assert (hints.done_with(file, 0, 10), hints.explain(file)) == (None, None)
+            assert hints.refused() == 0
     hints.set_policy("mru", 1)
     assert (hints.policy(1), hints.connections()) == ("lru", 0)
     hints.end_list()

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use pantler_control::{
     Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, FILES_SHOWN, FileExplanation, FileStat,
-    FileStory, Hint, HintAnswer, KnownOwner, OwnerSelector, OwnerStat, PrefetchStat, RunId, RunSpec, Speaker,
+    FileStory, Hint, HintAnswer, KnownOwner, OpenedRing, OwnerSelector, OwnerStat, PrefetchStat, RunId,
+    RunSpec, Speaker,
 };
 use pantler_origin::{Attributes, Origin};
 use pantler_steward::{Decision, FileId, OwnerId};
@@ -229,6 +230,7 @@ impl Body for MountBody {
         file: Option<BorrowedFd<'_>>,
     ) -> Result<HintAnswer, ControlError> {
         hint.check()?;
+        self.core.catch_up_with(speaker.pid);
         if matches!(hint, Hint::ListFile { .. } | Hint::GetList | Hint::EndList) {
             return self.hint_list(speaker, selector, hint, file);
         }
@@ -244,7 +246,28 @@ impl Body for MountBody {
         }
     }
 
+    fn open_ring(&self, speaker: &Speaker, ring: OpenedRing) -> Result<(), ControlError> {
+        let user = known_user(speaker.pid)?;
+        speaker.check_speaks_for(user)?;
+        let owner = self.core.programs.owner_of(speaker.pid, user);
+        self.core.open_ring(&Speaker { uid: user, ..speaker.clone() }, owner, ring)
+    }
+
+    fn number_file(
+        &self,
+        speaker: &Speaker,
+        number: u16,
+        path: &Path,
+        file: BorrowedFd<'_>,
+    ) -> Result<(), ControlError> {
+        let user = known_user(speaker.pid)?;
+        speaker.check_speaks_for(user)?;
+        let named = self.key(path, Some(file))?;
+        self.core.number_file(&Speaker { uid: user, ..speaker.clone() }, number, path, named)
+    }
+
     fn stat(&self, speaker: &Speaker) -> Result<BodyStat, ControlError> {
+        self.core.catch_up();
         let traffic = self.core.cache().traffic();
         let (totals, prefetching) =
             self.core.cache().with_steward(|steward| (steward.totals(), PrefetchStat::new(steward)));
@@ -290,6 +313,7 @@ impl Body for MountBody {
         path: &Path,
         file: BorrowedFd<'_>,
     ) -> Result<FileExplanation, ControlError> {
+        self.core.catch_up_with(speaker.pid);
         let content = self.content(path, Some(file))?;
         self.check_may_read(speaker, path, file)?;
         let id = content.file();

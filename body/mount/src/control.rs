@@ -149,6 +149,8 @@ impl Core {
 
     /// The owner that a call is about.
     fn owner_of_call(&self, request: &Request, call: &Call) -> OwnerId {
+        // What it said by its ring before comes first.
+        self.catch_up();
         let is_list = matches!(call, Call::FileListStart { .. } | Call::BlockList { .. });
         if is_list || call.hint().is_some_and(|hint| hint.is_wish()) {
             return self.programs.owner_apart(request.pid(), request.uid());

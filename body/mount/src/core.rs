@@ -24,6 +24,7 @@ use crate::inodes::{Inode, Inodes};
 use crate::options::Hosted;
 use crate::programs::Programs;
 use crate::reading::Limiter;
+use crate::rings::MountRings;
 use crate::tiers::{self, TierThreads};
 use crate::watching::Watched;
 use crate::{MountError, MountOptions};
@@ -37,6 +38,7 @@ pub(crate) struct Core {
     pub(crate) files: Table<OpenedFile>,
     pub(crate) listings: Table<Listing>,
     pub(crate) programs: Programs,
+    pub(crate) rings: MountRings,
     pub(crate) tier_threads: TierThreads,
     pub(crate) page_dropper: PageDropper,
     /// The kernel's pages of this mount, once they are its frames.
@@ -91,6 +93,7 @@ impl Core {
             files: Table::new(),
             listings: Table::new(),
             programs,
+            rings: MountRings::default(),
             tier_threads: TierThreads::default(),
             page_dropper,
             watched: OnceLock::new(),
@@ -107,10 +110,11 @@ impl Core {
         self.watched.get().is_some()
     }
 
-    /// Takes note of what programs did with what is lent, before a read is served.
+    /// Takes note of what programs said, and of what they did with what is lent, before a read is
+    /// served.
     pub(crate) fn catch_up(&self) {
-        if let Some(watched) = self.watched.get() {
-            watched.catch_up(self);
+        if !self.watched.get().is_some_and(|watched| watched.catch_up(self)) {
+            self.take_all_hints();
         }
     }
 

@@ -74,6 +74,7 @@ mod pages;
 mod programs;
 mod reading;
 mod reaper;
+mod rings;
 mod runs;
 pub mod stale;
 mod stems;

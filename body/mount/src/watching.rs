@@ -87,15 +87,18 @@ struct Events {
 
 impl Watched {
     /// Takes the events of what happened before this read, if the last look was not just now: the
-    /// next victim depends on hits of which the cache has not heard.
-    pub(crate) fn catch_up(&self, core: &Core) {
-        if let Some(events) = &mut *self.lock() {
-            let lanes = events.feed.descriptors().count() as u64;
-            if clock::monotonic_ns().saturating_sub(events.feed.taken_until_ns()) > LOOK_NS * lanes {
-                // The watching thread logs an error.
-                let _ = events.round(core);
-            }
+    /// next victim depends on hits of which the cache has not heard. What programs said is taken
+    /// with them. `false` where nothing is watched any more.
+    pub(crate) fn catch_up(&self, core: &Core) -> bool {
+        let mut watched = self.lock();
+        let Some(events) = &mut *watched else { return false };
+        let lanes = events.feed.descriptors().count() as u64;
+        let is_due = clock::monotonic_ns().saturating_sub(events.feed.taken_until_ns()) > LOOK_NS * lanes;
+        if is_due || core.rings.lock().have_hints() {
+            // The watching thread logs an error.
+            let _ = events.round(core);
         }
+        true
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Events>> {
@@ -107,7 +110,15 @@ impl Events {
     /// How many came.
     fn round(&mut self, core: &Core) -> Result<usize, WatchError> {
         let Events { feed, reads, .. } = self;
-        feed.round(|told| tell(core, reads, told))
+        feed.fill()?;
+        let mut rings = core.rings.lock();
+        rings.collect();
+        let count = feed.hand_out(|told| {
+            core.take_hints(&mut rings, told.time_ns());
+            tell(core, reads, told);
+        });
+        core.take_hints(&mut rings, feed.taken_until_ns());
+        Ok(count)
     }
 }
 

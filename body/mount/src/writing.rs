@@ -24,6 +24,7 @@ impl Core {
     pub(crate) fn write(&self, request: &Request, handle: u64, offset: u64, data: &[u8]) -> Changed<u32> {
         let handle = self.files.get(handle)?;
         let owner = self.owner(request);
+        self.catch_up();
         let append = handle.append;
         let write = || {
             let _acting = self.act(request, 0)?;
@@ -63,6 +64,7 @@ impl Core {
     ) -> io::Result<u32> {
         let handle = self.files.get(handle)?;
         let owner = self.owner(request);
+        self.catch_up();
         // All or nothing: the kernel would not ask again for the rest.
         let write = || {
             let file = handle.file.local()?;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use pantler_control::{
     Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, FILES_SHOWN, FileExplanation, FileStat,
-    FileStory, Hint, HintAnswer, OwnerSelector, OwnerStat, PrefetchStat, RunId, RunSpec, Speaker,
+    FileStory, Hint, HintAnswer, OpenedRing, OwnerSelector, OwnerStat, PrefetchStat, RunId, RunSpec, Speaker,
 };
 use pantler_pagecache::{Engine, FileKey};
 use pantler_steward::{FileId, OwnerId};
@@ -195,6 +195,7 @@ impl Body for SteerBody {
     ) -> Result<HintAnswer, ControlError> {
         hint.check()?;
         let owners = self.owners(speaker, selector)?;
+        self.0.catch_up_with(speaker.pid);
         if *hint == Hint::Grant {
             owners.iter().try_for_each(|&owner| self.check_may_grant(speaker, owner))?;
         }
@@ -214,6 +215,23 @@ impl Body for SteerBody {
         }
         steering.obey(clock::monotonic_ns());
         done
+    }
+
+    fn open_ring(&self, speaker: &Speaker, ring: OpenedRing) -> Result<(), ControlError> {
+        let [owner] = self.owners(speaker, &OwnerSelector::Caller)?[..] else {
+            return Err(ControlError::not_found(format!("process {} in a run here", speaker.pid)));
+        };
+        self.0.open_ring(speaker, owner, ring)
+    }
+
+    fn number_file(
+        &self,
+        speaker: &Speaker,
+        number: u16,
+        path: &Path,
+        file: BorrowedFd<'_>,
+    ) -> Result<(), ControlError> {
+        self.0.steering().number_file(speaker, number, path, file)
     }
 
     fn stat(&self, speaker: &Speaker) -> Result<BodyStat, ControlError> {
@@ -339,40 +357,59 @@ impl Steering {
                 Ok(HintAnswer::Done)
             }
             _ => {
-                let file = match hint.path() {
-                    Some(path) => hinted_file(self, path, file)?,
-                    None => FileId(0),
-                };
-                let done = self.engine.tell(|steward| hint.carry_out(steward, owner, file));
-                let answer = done.ok_or_else(|| ControlError::unsupported("this hint"))??;
-                if matches!(hint, Hint::Clear) {
-                    self.owners.find_policy(&mut self.engine, owner);
-                }
-                if let (Hint::SetPriority { .. }, Some(number)) = (hint, self.engine.number(file)) {
-                    self.engine.keep_hinted(number);
-                }
-                Ok(answer)
+                let file = hint.path().map(|path| self.hinted_file(path, file, hint)).transpose()?;
+                self.carry_out(owner, hint, file)
             }
         }
     }
-}
 
-/// The steward's name for a file that a hint is about.
-fn hinted_file(
-    steering: &mut Steering,
-    path: &Path,
-    file: Option<BorrowedFd<'_>>,
-) -> Result<FileId, ControlError> {
-    let file = file.ok_or_else(|| ControlError::not_found(format!("file {}", path.display())))?;
-    let key = steering.hands.files.key_of_opened(file);
-    let files = steering.engine.files();
-    let is_hinted = key.and_then(|key| files.find(key)).is_some_and(|known| files[known].is_hinted);
-    if !is_hinted && files.iter().filter(|(_, file)| file.is_hinted).count() >= HINTED_FILES_MAX {
-        return Err(ControlError::Bound { bound: format!("{HINTED_FILES_MAX} files with a priority") });
+    /// Carries out what is for the steward to do.
+    pub(crate) fn carry_out(
+        &mut self,
+        owner: OwnerId,
+        hint: &Hint,
+        file: Option<FileId>,
+    ) -> Result<HintAnswer, ControlError> {
+        let file = file.unwrap_or(FileId(0));
+        let done = self.engine.tell(|steward| hint.carry_out(steward, owner, file));
+        let answer = done.ok_or_else(|| ControlError::unsupported("this hint"))??;
+        if matches!(hint, Hint::Clear) {
+            self.owners.find_policy(&mut self.engine, owner);
+        }
+        if let (Hint::SetPriority { .. }, Some(number)) = (hint, self.engine.number(file)) {
+            self.engine.keep_hinted(number);
+        }
+        Ok(answer)
     }
-    lists::look_at_regular(path, file)?;
-    let slot = steering.file_on_a_mount(path, file)?;
-    Ok(steering.engine.files().id(slot))
+
+    /// The steward's name for a file that a hint is about.
+    fn hinted_file(
+        &mut self,
+        path: &Path,
+        file: Option<BorrowedFd<'_>>,
+        hint: &Hint,
+    ) -> Result<FileId, ControlError> {
+        let file = file.ok_or_else(|| ControlError::not_found(format!("file {}", path.display())))?;
+        lists::look_at_regular(path, file)?;
+        let key = self.hands.files.key_of_opened(file);
+        let key =
+            key.ok_or_else(|| ControlError::not_found(format!("file {} on a mount", path.display())))?;
+        self.hinted_key(key, hint)
+    }
+
+    /// The same for a regular file that was looked at.
+    pub(crate) fn hinted_key(&mut self, key: FileKey, hint: &Hint) -> Result<FileId, ControlError> {
+        let files = self.engine.files();
+        let known = files.find(key);
+        let is_new =
+            known.is_none_or(|known| !files[known].is_hinted && matches!(hint, Hint::SetPriority { .. }));
+        if is_new && files.iter().filter(|(_, file)| file.is_hinted).count() >= HINTED_FILES_MAX {
+            return Err(ControlError::Bound { bound: format!("{HINTED_FILES_MAX} files with a priority") });
+        }
+        let slot = known.or_else(|| self.admit_file(key));
+        let slot = slot.ok_or_else(|| ControlError::not_found("room for one more file"))?;
+        Ok(self.engine.files().id(slot))
+    }
 }
 
 /// Blocks that came from other machines, which no device counts.

@@ -33,6 +33,7 @@ pub mod options;
 pub mod owners;
 mod reader;
 mod recorder;
+mod rings;
 mod shared;
 mod steer;
 pub mod steering;

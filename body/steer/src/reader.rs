@@ -88,13 +88,17 @@ fn round(steering: &mut Steering, feed: &mut Feed, limits: &Gauge, now_ns: u64) 
     let before = steering.counters().brought_in;
     // Before the events: all blocks that are charged now are known after them.
     let room = limits.room();
-    let events = match feed.round(|told| steering.told(told)) {
-        Ok(events) => events,
-        Err(error) => {
-            tracing::error!(%error, "cannot read events any more: the run goes on unsteered");
-            return None;
-        }
-    };
+    if let Err(error) = feed.fill() {
+        tracing::error!(%error, "cannot read events any more: the run goes on unsteered");
+        return None;
+    }
+    // After the events: what was said before one of them is there.
+    steering.rings.collect();
+    let events = feed.hand_out(|told| {
+        steering.take_hints(told.time_ns());
+        steering.told(told);
+    });
+    steering.take_hints(feed.taken_until_ns());
     steering.taken_until_ns = feed.taken_until_ns();
     let lost = feed.take_lost();
     if lost > 0 {

@@ -7,7 +7,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use pantler_control::{ControlError, LIST_FILES_MAX, Revocations, RunId, RunSpec};
+use pantler_control::{ControlError, LIST_FILES_MAX, Revocations, Rings, RunId, RunSpec};
 use pantler_kernel::pages::block_bytes;
 use pantler_pagecache::{
     Answer, Belief, Decision, Engine, Event, FileKey, Kind, Options, Origin, SteerCounters,
@@ -32,6 +32,8 @@ pub struct Steering {
     pub(crate) hands: Hands,
     pub(crate) owners: Owners,
     pub(crate) revocations: Revocations,
+    /// The rings of programs, with the owner of each.
+    pub(crate) rings: Rings<FileKey, OwnerId>,
     /// Callers that wait until the kernel tells of threads.
     pub(crate) awaited: Awaited,
     /// Events until then have been taken.
@@ -78,6 +80,7 @@ impl Steering {
             hands: Hands::default(),
             owners,
             revocations: Revocations::default(),
+            rings: Rings::default(),
             awaited: Awaited::default(),
             taken_until_ns: 0,
             recorder: recorder.transpose().map_err(|error| SteerError::call("dup of the record", error))?,
@@ -299,9 +302,11 @@ impl Steering {
     /// The number of an opened file, new if need be.
     pub(crate) fn file_of_opened(&mut self, file: BorrowedFd<'_>) -> Option<u32> {
         let key = self.hands.files.key_of_opened(file)?;
-        if let Some(known) = self.engine.files().find(key) {
-            return Some(known);
-        }
+        self.engine.files().find(key).or_else(|| self.admit_file(key))
+    }
+
+    /// A number for a file that has none.
+    pub(crate) fn admit_file(&mut self, key: FileKey) -> Option<u32> {
         let number = self.engine.admit_file(key)?;
         self.hands.files.begin(number, key);
         Some(number)

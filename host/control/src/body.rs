@@ -5,7 +5,8 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 use crate::{
-    BodyStat, ControlError, FileExplanation, Hint, HintAnswer, OwnerSelector, RunId, RunSpec, Speaker,
+    BodyStat, ControlError, FileExplanation, Hint, HintAnswer, OpenedRing, OwnerSelector, RunId, RunSpec,
+    Speaker,
 };
 
 /// Which kind of body it is.
@@ -66,6 +67,31 @@ pub trait Body: Send + Sync {
         hint: &Hint,
         file: Option<BorrowedFd<'_>>,
     ) -> Result<HintAnswer, ControlError>;
+
+    /// From now on hints of the speaking process come by this ring, too. One that it opened before
+    /// ends. Calls of the speaker find what its ring said before.
+    ///
+    /// # Errors
+    /// A process that the body does not hold, and bounds of rings. Refused by default.
+    fn open_ring(&self, speaker: &Speaker, ring: OpenedRing) -> Result<(), ControlError> {
+        let _ = (speaker, ring);
+        Err(ControlError::unsupported("a ring"))
+    }
+
+    /// Entries of the speaker's ring name this file by a number from now on.
+    ///
+    /// # Errors
+    /// No ring, or no file of this body. Refused by default.
+    fn number_file(
+        &self,
+        speaker: &Speaker,
+        number: u16,
+        path: &Path,
+        file: BorrowedFd<'_>,
+    ) -> Result<(), ControlError> {
+        let _ = (speaker, number, path, file);
+        Err(ControlError::unsupported("a ring"))
+    }
 
     /// Counters by owner, priority and file. Paths of files are shown to root and to the user of
     /// the owner only.

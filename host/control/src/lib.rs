@@ -11,6 +11,7 @@
 //! * [`Body`]: what a running steer session or mount offers to the doors.
 //! * [`BodyStat`] and [`FileExplanation`]: what can be asked about the cache; [`Hint::carry_out`],
 //!   [`OwnerStat::all`] and [`FileStory`]: how a steward answers, for every body alike.
+//! * [`ring`] and [`Rings`]: memory that a program shares with a body, for hints without an answer.
 //! * [`Profile`]: hints for an unmodified program.
 //! * [`server::Host`] and [`client::Client`]: the control socket. Its words are in [`wire`], its
 //!   place in [`runtime`].
@@ -24,6 +25,8 @@ mod glob;
 mod hint;
 mod profile;
 mod revocations;
+pub mod ring;
+mod rings;
 mod run;
 pub mod runtime;
 pub mod server;
@@ -40,6 +43,7 @@ pub use hint::{Hint, HintAnswer, LIST_FILES_MAX, ListAnswer, PRIORITY_MAX, PRIOR
 pub use pantler_steward::PolicyName;
 pub use profile::{Applied, FileRule, Prefetch, Profile, ProfileError, policies, position};
 pub use revocations::Revocations;
+pub use rings::{Given, OpenedRing, Rings};
 pub use run::{RunId, RunSpec};
 pub use size::{Size, SizeError};
 pub use speaker::{OwnerSelector, Speaker};

@@ -13,11 +13,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use pantler_kernel::peer::Peer;
 use pantler_kernel::process;
 
 use crate::frame::Lines;
 use crate::wire::{self, Answer, AnswerField, Request};
-use crate::{Body, BodyInfo, ControlError, RunId, RunSpec, Speaker};
+use crate::{Body, BodyInfo, ControlError, OpenedRing, RunId, RunSpec, Speaker};
 
 /// Most conversations of one user at a time. A run holds one.
 const CONVERSATIONS_PER_USER_MAX: usize = 64;
@@ -214,7 +215,7 @@ fn talk(host: &Host, lines: &mut Lines, runs: &mut Runs) -> io::Result<()> {
         // Asked again for every request, not remembered from the first.
         let speaker = speaker(lines.stream())?;
         let answer = wire::decode::<Request>(&line)
-            .and_then(|request| serve(host, &speaker, request, file, runs))
+            .and_then(|request| serve(host, (&speaker, lines.stream()), request, file, runs))
             .unwrap_or_else(Answer::Error);
         reply(lines, answer)?;
         if !runs.is_empty() {
@@ -234,20 +235,31 @@ fn reply(lines: &Lines, answer: Answer) -> io::Result<()> {
 
 fn serve(
     host: &Host,
-    speaker: &Speaker,
+    (speaker, stream): (&Speaker, &UnixStream),
     request: Request,
     file: Option<OwnedFd>,
     runs: &mut Runs,
 ) -> Result<Answer, ControlError> {
     match request {
         Request::List => Ok(Answer::Bodies(host.bodies().iter().map(|body| body.describe()).collect())),
-        Request::Hint { on, owner, hint } => {
+        Request::Hint { on, owner, hint, number } => {
             hint.check()?;
             if hint.path().is_some() && file.is_none() {
                 return Err(ControlError::invalid("a hint about a file comes with its descriptor"));
             }
-            let file = file.as_ref().map(|file| file.as_fd());
-            host.body(&on)?.hint(speaker, &owner, &hint, file).map(Answer::Hint)
+            let (body, file) = (host.body(&on)?, file.as_ref().map(|file| file.as_fd()));
+            let answer = body.hint(speaker, &owner, &hint, file)?;
+            if let (Some(number), Some(path), Some(file)) = (number, hint.path(), file) {
+                body.number_file(speaker, number, path, file)?;
+            }
+            Ok(Answer::Hint(answer))
+        }
+        Request::OpenRing { on } => {
+            let file = file.ok_or_else(|| ControlError::invalid("a ring comes as a descriptor"))?;
+            let gone = |_| ControlError::not_found(format!("process {}", speaker.pid));
+            let process = Peer::of(stream.as_fd(), speaker.pid).map_err(gone)?;
+            host.body(&on)?.open_ring(speaker, OpenedRing::new(process, file.as_fd())?)?;
+            Ok(Answer::RingOpened)
         }
         Request::Stat { on } => {
             let mut stat = host.body(&on)?.stat(speaker)?;

@@ -28,7 +28,17 @@ pub enum Request {
     /// Which bodies does this host have?
     List,
     /// A hint for an owner on the body called `on`. A hint about a file comes with its descriptor.
-    Hint { on: String, owner: OwnerSelector, hint: Hint },
+    Hint {
+        on: String,
+        owner: OwnerSelector,
+        hint: Hint,
+        /// Entries of the speaker's ring name the file by this number from now on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        number: Option<u16>,
+    },
+    /// From now on the body called `on` takes hints of the speaking process from a ring, which
+    /// comes as a descriptor.
+    OpenRing { on: String },
     /// Counters of the body called `on`.
     Stat { on: String },
     /// The story of a file, which comes as a descriptor.
@@ -62,6 +72,8 @@ pub enum Answer {
     Bodies(Vec<BodyInfo>),
     /// What the hint came back with.
     Hint(HintAnswer),
+    /// Hints are taken from the ring.
+    RingOpened,
     /// The counters.
     Stat(Box<BodyStat>),
     /// The story.
@@ -129,6 +141,7 @@ mod tests {
             on: "/mnt/data".into(),
             owner: OwnerSelector::Name("job".into()),
             hint: Hint::GetPriority { path: "a".into() },
+            number: None,
         };
         let line = encode(&request).unwrap();
         assert_eq!(

@@ -120,8 +120,12 @@ fn a_hint_arrives_with_its_file_and_its_speaker() {
     std::fs::write(&path, "x").unwrap();
     let file = open_to_name(&path).unwrap();
     let hint = Hint::SetPriority { path: path.clone(), priority: 1 };
-    let request =
-        Request::Hint { on: "/mnt/x".into(), owner: OwnerSelector::Name("job".into()), hint: hint.clone() };
+    let request = Request::Hint {
+        on: "/mnt/x".into(),
+        owner: OwnerSelector::Name("job".into()),
+        hint: hint.clone(),
+        number: None,
+    };
     let answer = scene.client().ask(&request, Some(file.as_fd())).unwrap();
     assert_eq!(answer, Answer::Hint(HintAnswer::Done));
     let uid = rustix::process::geteuid().as_raw();
@@ -132,7 +136,8 @@ fn a_hint_arrives_with_its_file_and_its_speaker() {
 #[test]
 fn senseless_requests_are_refused_before_a_body_hears_them() {
     let scene = Scene::new();
-    let hint = |hint| Request::Hint { on: "/mnt/x".into(), owner: OwnerSelector::UserDefault, hint };
+    let hint =
+        |hint| Request::Hint { on: "/mnt/x".into(), owner: OwnerSelector::UserDefault, hint, number: None };
     let nameless = hint(Hint::SetPriority { path: "f".into(), priority: 1 });
     let far = hint(Hint::SetPolicy { priority: 5000, policy: PolicyName::Mru });
     let nowhere = Request::Stat { on: "/mnt/y".into() };

@@ -36,9 +36,11 @@ pub mod mount_table;
 pub mod names;
 pub mod opened;
 pub mod pages;
+pub mod peer;
 pub mod pid_namespace;
 pub mod process;
 pub mod reclaim;
+pub mod shared;
 pub mod unserved;
 
 pub use error::{KernelError, says_missing};

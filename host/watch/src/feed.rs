@@ -41,6 +41,7 @@ pub struct Feed {
     layouts: Layouts,
     page: Vec<u8>,
     lost: u64,
+    read_until_ns: u64,
     taken_until_ns: u64,
 }
 
@@ -61,7 +62,7 @@ impl Feed {
                 lanes.push(Lane { raw, source, queue: VecDeque::with_capacity(space), cut_ns: None });
             }
         }
-        Ok(Feed { lanes, layouts, page: vec![0; page_bytes], lost: 0, taken_until_ns: 0 })
+        Ok(Feed { lanes, layouts, page: vec![0; page_bytes], lost: 0, read_until_ns: 0, taken_until_ns: 0 })
     }
 
     /// See [`Layouts::reads_end_after`].
@@ -78,19 +79,34 @@ impl Feed {
     ///
     /// # Errors
     /// A read of a buffer failed.
-    pub fn round(&mut self, mut each: impl FnMut(&Told)) -> Result<usize, WatchError> {
+    pub fn round(&mut self, each: impl FnMut(&Told)) -> Result<usize, WatchError> {
+        self.fill()?;
+        Ok(self.hand_out(each))
+    }
+
+    /// The first half of a [round](Self::round): reads what is there.
+    ///
+    /// # Errors
+    /// A read of a buffer failed.
+    pub fn fill(&mut self) -> Result<(), WatchError> {
         let mut until_ns = clock::monotonic_ns();
         for lane in &mut self.lanes {
             lane.fill(&self.layouts, &mut self.page, &mut self.lost)?;
             until_ns = until_ns.min(lane.cut_ns.unwrap_or(u64::MAX));
         }
+        self.read_until_ns = until_ns;
+        Ok(())
+    }
+
+    /// The second half: calls `each` for every event, oldest first. Returns how many came.
+    pub fn hand_out(&mut self, mut each: impl FnMut(&Told)) -> usize {
         let mut count = 0;
-        while let Some(told) = self.pop_oldest(until_ns) {
+        while let Some(told) = self.pop_oldest(self.read_until_ns) {
             each(&told);
             count += 1;
         }
-        self.taken_until_ns = until_ns;
-        Ok(count)
+        self.taken_until_ns = self.read_until_ns;
+        count
     }
 
     /// Every event until then was handed out.

@@ -100,22 +100,24 @@ def policy(priority: int = 0) -> str:
     return _HINTS.policy(priority)
 
 
-def set_temporary_priority(file: File, first: int, end: int, priority: int) -> int:
-    """Gives the cached blocks of these bytes a priority until each is used again or leaves.
-
-    Returns how many bytes these blocks have.
-    """
+def set_temporary_priority(file: File, first: int, end: int, priority: int) -> None:
+    """Gives the cached blocks of these bytes a priority until each is used again or leaves."""
     with _descriptor(file) as descriptor:
-        return _HINTS.set_temporary_priority(descriptor, first, end, priority)
+        _HINTS.set_temporary_priority(descriptor, first, end, priority)
 
 
-def done_with(file: File, first: int, end: int) -> int:
+def done_with(file: File, first: int, end: int) -> None:
     """This process is done with these bytes: the cached blocks that end there leave first.
 
-    Each stays if it is used again before. Returns how many bytes these blocks have.
+    Each stays if it is used again before.
     """
     with _descriptor(file) as descriptor:
-        return _HINTS.done_with(descriptor, first, end)
+        _HINTS.done_with(descriptor, first, end)
+
+
+def refused() -> int:
+    """How many hints were refused after their calls had returned, once all given are seen."""
+    return _HINTS.refused()
 
 
 def explain(file: File) -> Explanation | None:
