@@ -48,7 +48,7 @@ struct Row {
 /// Shows each file; the first that cannot be looked at is the error, after the others.
 pub fn files(words: &Files) -> Result<()> {
     let mut bodies = bodies::all();
-    let files = if words.files.is_empty() { held(&mut bodies) } else { words.files.clone() };
+    let files = if words.files.is_empty() { held(&mut bodies).0 } else { words.files.clone() };
     if files.is_empty() {
         tell!("{}", bodies::none());
         return Ok(());
@@ -71,19 +71,20 @@ pub fn files(words: &Files) -> Result<()> {
     first_error.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// The files that bodies tell of, most blocks first.
-fn held(bodies: &mut Vec<Found>) -> Vec<PathBuf> {
-    let mut files = Vec::new();
+/// The files that bodies tell of, most blocks first, and how many they leave out.
+pub fn held(bodies: &mut [Found]) -> (Vec<PathBuf>, u64) {
+    let (mut files, mut left_out) = (Vec::new(), 0);
     for body in bodies {
         let request = Request::Stat { on: body.info.name.clone() };
         let Ok(Answer::Stat(stat)) = body.ask(&request, None) else { continue };
         let root = body.info.mount_point.clone();
+        left_out += stat.files_left_out;
         files.extend(stat.files.into_iter().map(|file| (file.counters.blocks, on_mount(&root, &file.path))));
     }
     files.sort_by_key(|&(blocks, _)| Reverse(blocks));
     let mut seen = HashSet::new();
     let paths = files.into_iter().map(|(_, path)| path).filter(|path| path.is_absolute());
-    paths.filter(|path| seen.insert(path.clone())).collect()
+    (paths.filter(|path| seen.insert(path.clone())).collect(), left_out)
 }
 
 /// A mount tells of files by their paths below it.
@@ -97,18 +98,7 @@ fn row(path: &Path, bodies: &mut Vec<Found>) -> Result<Row, ControlError> {
     let bytes = rustix::fs::fstat(&named).map_err(|error| failed(error.into()))?.st_size.unsigned_abs();
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let mount = bodies::holder(bodies, &real).and_then(|at| bodies[at].info.mount_point.clone());
-    let mut stories = Vec::new();
-    bodies.retain_mut(|body| {
-        let is_asked = match &mount {
-            Some(_) => body.info.mount_point == mount,
-            None => body.info.kind == BodyKind::Steer,
-        };
-        let story = if is_asked { story(body, path, &named) } else { Ok(None) };
-        let answers = story.is_ok();
-        stories.extend(story.ok().flatten());
-        answers
-    });
-    let story = stories.into_iter().max_by_key(|story| story.cached_blocks);
+    let story = story(bodies, mount.as_deref(), path, &named);
     let of_story = |story: &FileExplanation| story.cached_blocks * u64::from(story.body.block_bytes);
     let cached_bytes = match (&story, mount) {
         (story, Some(_)) => story.as_ref().map(|story| of_story(story).min(bytes)),
@@ -125,11 +115,34 @@ fn row(path: &Path, bodies: &mut Vec<Found>) -> Result<Row, ControlError> {
     })
 }
 
+/// What is known of a file by the mount that it is on, or else by what steers the page cache and
+/// holds most of it. Bodies that do not answer leave the list: a late answer would be taken for that
+/// to the next question.
+pub fn story(
+    bodies: &mut Vec<Found>,
+    mount: Option<&Path>,
+    path: &Path,
+    named: &OwnedFd,
+) -> Option<FileExplanation> {
+    let mut stories = Vec::new();
+    bodies.retain_mut(|body| {
+        let is_asked = match mount {
+            Some(_) => body.info.mount_point.as_deref() == mount,
+            None => body.info.kind == BodyKind::Steer,
+        };
+        let story = if is_asked { told_by(body, path, named) } else { Ok(None) };
+        let answers = story.is_ok();
+        stories.extend(story.ok().flatten());
+        answers
+    });
+    stories.into_iter().max_by_key(|story| story.cached_blocks)
+}
+
 /// What a body says of a file, if it knows it.
 ///
 /// # Errors
-/// It does not answer: a late answer would be taken for that to the next question.
-fn story(body: &mut Found, path: &Path, named: &OwnedFd) -> Result<Option<FileExplanation>, ControlError> {
+/// It does not answer.
+fn told_by(body: &mut Found, path: &Path, named: &OwnedFd) -> Result<Option<FileExplanation>, ControlError> {
     let request = Request::Explain { on: body.info.name.clone(), path: path.to_owned() };
     match body.ask(&request, Some(named)) {
         Ok(Answer::Explanation(story)) => Ok(Some(*story)),
@@ -141,19 +154,25 @@ fn story(body: &mut Found, path: &Path, named: &OwnedFd) -> Result<Option<FileEx
     }
 }
 
-/// What the kernel says to this user. The file is opened to read for that, by its descriptor: it is
-/// the regular file that was looked at.
+/// What the kernel says to this user.
 fn in_page_cache(named: &OwnedFd, bytes: u64) -> Option<u64> {
+    let file = told_of(named)?;
+    let cached = pages::count_cached(file.as_fd(), 0, bytes.div_ceil(pages::block_bytes())).ok()?;
+    Some((cached * pages::block_bytes()).min(bytes))
+}
+
+/// The file, opened to ask the kernel what is cached of it; `None` where it tells this user
+/// nothing. It is opened to read for that, by its descriptor: it is the regular file that was looked
+/// at.
+pub fn told_of(named: &OwnedFd) -> Option<OwnedFd> {
     let again = format!("/proc/self/fd/{}", named.as_raw_fd());
     let file = rustix::fs::open(again, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let blocks = bytes.div_ceil(pages::block_bytes());
     // Kernels before 6.15 say to others that all is cached.
     let may_know = rustix::fs::fstat(named).is_ok_and(|stat| {
         let uid = rustix::process::geteuid();
         uid.is_root() || stat.st_uid == uid.as_raw() || is_writable(named)
     });
-    let cached = may_know.then(|| pages::count_cached(file.as_fd(), 0, blocks).ok()).flatten()?;
-    Some((cached * pages::block_bytes()).min(bytes))
+    may_know.then_some(file)
 }
 
 fn is_writable(named: &OwnedFd) -> bool {
@@ -162,7 +181,7 @@ fn is_writable(named: &OwnedFd) -> bool {
 }
 
 /// The owner of most of its blocks.
-fn owner(story: &FileExplanation) -> Option<String> {
+pub fn owner(story: &FileExplanation) -> Option<String> {
     story.owners.iter().max_by_key(|(_, blocks)| **blocks).map(|(owner, _)| owner.clone())
 }
 

@@ -4,7 +4,7 @@
 //! * [`pages`]: the page cache of an open file: `cachestat`, `fadvise`, `readahead`, writing back.
 //! * [`mapped`]: where processes have files mapped, and how those pages leave.
 //! * [`held`]: what a mount of Pantler holds of a file.
-//! * [`devices`]: which block device stands on which.
+//! * [`devices`]: which block device stands on which; [`extent`]: where on it a file lies.
 //! * [`reclaim`]: by which order the kernel says that it evicts.
 //! * [`group`]: the control group of one run, version 1 or 2; [`memory`]: limits of the groups that
 //!   this process is in.
@@ -25,6 +25,7 @@ pub mod code;
 pub mod damon;
 pub mod devices;
 pub mod error;
+pub mod extent;
 pub mod file_handle;
 pub mod group;
 pub mod heap;
