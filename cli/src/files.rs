@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use pantler_control::client::open_to_name;
 use pantler_control::wire::{Answer, Request};
-use pantler_control::{BodyKind, ControlError, FileExplanation, Size};
+use pantler_control::{BodyKind, ControlError, FileExplanation, Holder, Size};
 use pantler_kernel::pages;
 use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
@@ -20,8 +20,9 @@ use crate::output;
 /// Show how much of files is in memory, for which owner, and why
 ///
 /// What the kernel's page cache holds is told to those who own a file or may write it. OWNER has
-/// most blocks in the mount or run that holds most of the file, and the line below is its last
-/// decision about the file. `pantler explain FILE` tells all.
+/// most blocks in the mount or run that holds most of the file, and PRIORITY is the file's for it.
+/// The line below says in which order these blocks leave, and which decision about the file was the
+/// last. `pantler explain FILE` tells all.
 #[derive(Debug, Args)]
 pub struct Files {
     /// Files; without any, those of which runs and mounts hold most
@@ -42,6 +43,8 @@ struct Row {
     /// The mount or run that holds most of it.
     on: Option<String>,
     owner: Option<String>,
+    /// For that owner.
+    priority: Option<i32>,
     why: Option<String>,
 }
 
@@ -111,6 +114,7 @@ fn row(path: &Path, bodies: &mut Vec<Found>) -> Result<Row, ControlError> {
         cached_bytes,
         on: known.as_ref().map(|story| story.body.name.clone()),
         owner: known.as_ref().and_then(owner),
+        priority: known.as_ref().and_then(|story| story.holder.as_ref()).map(|holder| holder.priority),
         why: known.as_ref().map(why),
     })
 }
@@ -180,19 +184,28 @@ fn is_writable(named: &OwnedFd) -> bool {
     rustix::fs::access(again, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
-/// The owner of most of its blocks.
+/// The owner of most of its blocks; without one, what is said of blocks that several share.
 pub fn owner(story: &FileExplanation) -> Option<String> {
-    story.owners.iter().max_by_key(|(_, blocks)| **blocks).map(|(owner, _)| owner.clone())
+    let of_holder = story.holder.as_ref().map(|holder| holder.owner.clone());
+    of_holder.or_else(|| story.owners.keys().next().cloned())
 }
 
+/// In which order its blocks leave, and the last that left.
 fn why(story: &FileExplanation) -> String {
-    let last = story.decisions.last();
-    last.map_or("nothing of it was evicted".to_owned(), |last| {
+    let order = story.holder.as_ref().map_or("of no owner; ".to_owned(), |holder| {
+        let Holder { control, priority, policy, .. } = holder;
+        match control {
+            true => format!("leaves at priority {priority} by {policy}; "),
+            false => format!("no hint in force, leaves by {policy}; "),
+        }
+    });
+    let last = story.decisions.last().map_or("nothing of it was evicted".to_owned(), |last| {
         format!("block {} by {}: {}", last.block, last.rule, last.text)
-    })
+    });
+    order + &last
 }
 
-const HEAD: &str = "    CACHED       SIZE  SHARE  OWNER                 FILE\n";
+const HEAD: &str = "    CACHED       SIZE  SHARE  OWNER                 PRIORITY  FILE\n";
 
 fn line(row: &Row) -> String {
     let mut text = String::new();
@@ -202,9 +215,10 @@ fn line(row: &Row) -> String {
     let owner = row.owner.as_deref().unwrap_or("-");
     let path = output::plain(&row.path);
     let size = Size::new(row.bytes).rounded();
-    let _ = writeln!(text, "{cached:>10} {size:>10} {share:>6}  {owner:<20}  {path}");
+    let priority = row.priority.map_or("-".to_owned(), |priority| priority.to_string());
+    let _ = writeln!(text, "{cached:>10} {size:>10} {share:>6}  {owner:<20}  {priority:>8}  {path}");
     if let Some(why) = &row.why {
-        let _ = writeln!(text, "{:32}{}", "", output::plain(why));
+        let _ = writeln!(text, "{:30}{}", "", output::plain(why));
     }
     text
 }

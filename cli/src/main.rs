@@ -10,6 +10,8 @@ use std::process::ExitCode;
 mod output;
 
 mod access_list;
+#[cfg(feature = "network")]
+mod admin;
 mod advise;
 mod args;
 mod attach;

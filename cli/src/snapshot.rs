@@ -176,7 +176,7 @@ impl Taking {
         let mut entry = Entry::new(path, Version::of(&stat), ranges);
         if let Some(story) = story.filter(|story| story.cached_blocks > 0) {
             entry.owner = files::owner(&story);
-            entry.priority = story.priority;
+            entry.priority = story.holder.map_or(0, |holder| holder.priority);
         }
         self.entries.push(entry);
         Ok(())

@@ -12,7 +12,7 @@
 //!   mounts without a server; [`damon`]: monitors of unused memory.
 //! * [`limits`], [`clock`], [`heap`], [`code`]: descriptors, the clock, scheduling, what the heap
 //!   keeps, and the program's code in memory.
-//! * [`file_handle`]: names of files that survive closing.
+//! * [`file_handle`]: names of files that survive closing; [`tcp_user`]: whose a connection is.
 //! * [`btf`]: where the kernel's structs keep their fields.
 //! * [`names`]: names of what a run leaves in the kernel, and cleaning up after crashed runs.
 //!
@@ -40,6 +40,7 @@ pub mod pages;
 pub mod pid_namespace;
 pub mod process;
 pub mod reclaim;
+pub mod tcp_user;
 pub mod unserved;
 
 pub use error::{KernelError, says_missing};
