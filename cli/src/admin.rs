@@ -1,7 +1,7 @@
 //! The page of the daemon: what it steers and hosts, and what uses the page cache, live.
 //!
-//! A browser shows no credentials, so the kernel is asked whose its connection is: each user is told
-//! what is hers (docs/decisions/0158-a-page-knows-its-reader-by-the-kernel.md).
+//! A browser shows no credentials, so the kernel is asked for the user of its connection. Each user
+//! is told what is hers: docs/decisions/0158-a-page-knows-its-reader-by-the-kernel.md.
 
 use anyhow::Result;
 use pantler_control::server::Host;
@@ -20,8 +20,8 @@ use crate::output;
 mod usage;
 
 const PAGE: &str = include_str!("admin/page.html");
-/// Stands in the page for a number that nothing but the page can know: scripts and styles without it
-/// are ignored.
+/// Stands in the page for a number that nothing but the page can know. The browser ignores scripts
+/// and styles without it.
 const NONCE: &str = "NONCE";
 
 /// Serves the page until it is dropped.
@@ -31,11 +31,12 @@ impl Admin {
     /// Listens on loopback.
     ///
     /// # Errors
-    /// Any other address: whose a connection from elsewhere is, no kernel tells.
+    /// Any other address: the kernel does not know the user of a connection from elsewhere.
     pub fn start(address: SocketAddr, host: Arc<Host>) -> Result<Admin> {
         if !address.ip().to_canonical().is_loopback() {
             let text = format!(
-                "--admin {address}: expected an address of this machine alone, such as 127.0.0.1:{}; from elsewhere `ssh -L` leads there",
+                "--admin {address}: expected an address of this machine alone, such as 127.0.0.1:{}; from elsewhere `ssh -L` \
+                 leads there",
                 address.port()
             );
             return Err(Usage(text).into());

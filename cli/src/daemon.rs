@@ -45,8 +45,8 @@ pub struct Daemon {
     /// machine takes some 10 ns longer while runs go on
     #[arg(long, requires = "memory")]
     heed_advice: bool,
-    /// Serve a page there with what is steered and hosted, live; each user of this machine sees what
-    /// is hers, root all. An address of this machine alone, such as 127.0.0.1:7070
+    /// Serve a page there with what is steered and hosted, live. Each user of this machine sees
+    /// what is hers, and root all. An address of this machine alone, such as 127.0.0.1:7070
     #[cfg(feature = "network")]
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::web::address)]
     admin: Option<SocketAddr>,

@@ -119,9 +119,8 @@ fn row(path: &Path, bodies: &mut Vec<Found>) -> Result<Row, ControlError> {
     })
 }
 
-/// What is known of a file by the mount that it is on, or else by what steers the page cache and
-/// holds most of it. Bodies that do not answer leave the list: a late answer would be taken for that
-/// to the next question.
+/// The mount that a file is on tells of it, or else the run or daemon that holds most of it. Bodies
+/// that do not answer leave the list: a late answer would be taken for that to the next question.
 pub fn story(
     bodies: &mut Vec<Found>,
     mount: Option<&Path>,
@@ -166,8 +165,7 @@ fn in_page_cache(named: &OwnedFd, bytes: u64) -> Option<u64> {
 }
 
 /// The file, opened to ask the kernel what is cached of it; `None` where it tells this user
-/// nothing. It is opened to read for that, by its descriptor: it is the regular file that was looked
-/// at.
+/// nothing. It is opened by its descriptor: it is the regular file that was looked at.
 pub fn told_of(named: &OwnedFd) -> Option<OwnedFd> {
     let again = format!("/proc/self/fd/{}", named.as_raw_fd());
     let file = rustix::fs::open(again, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;

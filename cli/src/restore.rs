@@ -304,11 +304,11 @@ fn read(
 struct Room {
     /// By `--memory`, at the start.
     most: u64,
-    /// The daemon into whose budget it is read.
+    /// The daemon, if its budget is filled.
     daemon: Option<(String, Client)>,
 }
 
-/// One part in so many of a daemon's budget stays free, so that no owner has to give a block.
+/// Of a daemon's budget 1/64 stays free, so that no owner has to give a block.
 const BUDGET_SPARED_ONE_IN: u64 = 64;
 
 impl Room {

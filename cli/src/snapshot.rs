@@ -26,8 +26,8 @@ use format::{Entry, Version};
 ///
 /// Folders are searched as far as their file system reaches, without following links. A file is
 /// written down with its size, time and inode, with the ranges that are cached, and, where a run or
-/// a daemon steers, with owner and priority. The kernel tells of a file to those who own it or may
-/// write it. Nothing is read.
+/// a daemon steers, with owner and priority. The kernel tells of a file to its
+/// owner, and to users that may write it. Nothing is read.
 #[derive(Debug, Args)]
 pub struct Snapshot {
     /// Files and folders
@@ -165,7 +165,7 @@ impl Taking {
         let ranges = cached(&file, &stat).unwrap_or_default();
         let mount =
             bodies::holder(&self.bodies, path).and_then(|at| self.bodies[at].info.mount_point.clone());
-        // What steers the page cache knows nothing of files that are not there.
+        // A body that steers the page cache knows nothing of files that are not there.
         let story = (mount.is_some() || !ranges.is_empty())
             .then(|| files::story(&mut self.bodies, mount.as_deref(), path, named))
             .flatten();

@@ -99,8 +99,8 @@ fn what_was_cached_is_cached_again() {
     fs::remove_file(snapshot).unwrap();
 }
 
-/// Protects root from the snapshot of another: nothing but the regular file that is meant is opened,
-/// and nonsense is refused before anything is read.
+/// Protects root from the snapshot of another: nothing but the regular file that is meant is
+/// opened, and nonsense is refused before anything is read.
 #[test]
 fn a_hostile_snapshot_is_refused_or_harmless() {
     let Some(place) = Place::new() else { return };
@@ -133,7 +133,7 @@ fn a_hostile_snapshot_is_refused_or_harmless() {
     assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// What the kernel tells of files to their owners alone is told to no other user by a snapshot.
+/// A snapshot tells no user what the kernel tells the owners of files alone.
 #[test]
 fn a_snapshot_tells_a_user_what_the_kernel_tells() {
     let Some(place) = Place::new() else { return };
@@ -180,8 +180,8 @@ fn steering(place: &Place, memory: &str) -> Daemon {
     daemon
 }
 
-/// What is restored into the budget of a daemon fills what is free of it, belongs to no owner, and
-/// is a hit for the program that joins next.
+/// A restore into the budget of a daemon fills the free part of it. Its blocks belong to no owner,
+/// and are hits for the program that joins next.
 #[test]
 fn the_free_budget_of_a_daemon_is_filled_with_blocks_of_no_owner() {
     let Some(place) = Place::new() else { return };

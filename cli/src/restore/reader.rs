@@ -33,7 +33,7 @@ impl Reader {
         Reader { in_flight: VecDeque::new(), in_flight_max: IN_FLIGHT_MAX, scratch, read_bytes: 0 }
     }
 
-    /// One that reads as a program does that reads from front to back: of a budget, room is kept for
+    /// One that reads as a program does from front to back. A daemon keeps room in its budget for
     /// what comes before it is used.
     pub fn within_budget() -> Reader {
         Reader { in_flight_max: 1, scratch: vec![0; BUDGETED_BYTES], ..Reader::new() }
@@ -48,7 +48,7 @@ impl Reader {
         fadvise(&**file, 0, None, Advice::Random)?;
         if self.in_flight_max > 1 {
             let first = piece.start / block_bytes();
-            // What is not asked for now is read when it is waited for.
+            // A piece that is not asked for now is read when it is waited for.
             let _ = read_ahead(file.as_fd(), first, piece.end.div_ceil(block_bytes()) - first);
         }
         self.in_flight.push_back((Rc::clone(file), piece));

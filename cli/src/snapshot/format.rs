@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! {"version":1,"kind":"snapshot","lines":1,"bytes":8192}
-//! {"path":"/var/lib/a","inode":12,"size":9000,"modified_ns":1796025639000000000,"ranges":[[0,8192]]}
+//! {"path":"/var/lib/a","inode":12,"size":9000,"modified_ns":1796025639000,"ranges":[[0,8192]]}
 //! ```
 
 use anyhow::Result;
@@ -49,7 +49,7 @@ pub struct Entry {
     /// That of the file's most blocks, where a run or a daemon steers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// For that owner. What has more is restored first where there is no room for all.
+    /// For that owner. Files of higher priority are restored first where there is no room for all.
     #[serde(default)]
     pub priority: i32,
     /// First byte, and the one after the last; ascending, apart, at most to the end of the file.

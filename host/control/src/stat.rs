@@ -232,7 +232,7 @@ pub struct Holder {
     pub control: bool,
     /// The file's priority for it.
     pub priority: i32,
-    /// The policy in whose order its blocks of that priority leave.
+    /// The policy that orders its blocks of that priority.
     #[serde(with = "As::<DisplayFromStr>")]
     pub policy: PolicyName,
 }

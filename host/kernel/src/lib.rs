@@ -12,7 +12,7 @@
 //!   mounts without a server; [`damon`]: monitors of unused memory.
 //! * [`limits`], [`clock`], [`heap`], [`code`]: descriptors, the clock, scheduling, what the heap
 //!   keeps, and the program's code in memory.
-//! * [`file_handle`]: names of files that survive closing; [`tcp_user`]: whose a connection is.
+//! * [`file_handle`]: names of files that survive closing; [`tcp_user`]: the user of a connection.
 //! * [`btf`]: where the kernel's structs keep their fields.
 //! * [`names`]: names of what a run leaves in the kernel, and cleaning up after crashed runs.
 //!

@@ -54,14 +54,14 @@ impl fmt::Display for Limit {
     }
 }
 
-/// Bytes that can be read before anything that is in memory has to leave: free memory of the machine
-/// above what the kernel keeps free, and what the limits of our control groups leave. 0 where that
-/// is unknown.
+/// Bytes that can be read before anything in memory has to leave: free memory of the machine above
+/// what the kernel keeps free, and what the limits of our control groups leave. 0 where that is
+/// unknown.
 pub fn free_bytes() -> u64 {
     free_below(Path::new("/"))
 }
 
-/// One part in so many of the machine's memory stays free besides: what programs ask for meanwhile.
+/// Besides, 1/64 of the machine's memory stays free for what programs ask for meanwhile.
 const SPARED_ONE_IN: u64 = 64;
 
 fn free_below(root: &Path) -> u64 {

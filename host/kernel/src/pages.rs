@@ -260,7 +260,8 @@ mod tests {
         let page = vec![7; block_bytes() as usize];
         (0..12).for_each(|_| file.write_all(&page).unwrap());
         let ranges = || cached_ranges(file.as_fd(), 0, 12).unwrap();
-        assert_eq!(ranges(), [0..12]);
+        let range = |start, end| vec![Range { start, end }];
+        assert_eq!(ranges(), range(0, 12));
         file.sync_all().unwrap();
         fadvise(&file, 0, None, Advice::DontNeed).unwrap();
         assert_eq!(ranges(), []);
@@ -270,7 +271,7 @@ mod tests {
             std::os::unix::fs::FileExt::read_at(&file, &mut byte, block * block_bytes()).unwrap();
         }
         assert_eq!(ranges(), [2..4, 7..8]);
-        assert_eq!(cached_ranges(file.as_fd(), 3, 1).unwrap(), [std::ops::Range { start: 3, end: 4 }]);
+        assert_eq!(cached_ranges(file.as_fd(), 3, 1).unwrap(), range(3, 4));
     }
 
     #[test]
