@@ -1,5 +1,5 @@
 # Everything here forwards to `cargo xtask`, which says what it does and installs what is missing.
-.PHONY: all demo test test-python bench bench-sim kernels machine papers rivals endure fuzz ci install packages dust-full
+.PHONY: all pictures demo test test-python bench bench-sim kernels machine papers rivals endure fuzz ci install packages dust-full
 .DEFAULT_GOAL := all
 PREFIX ?= /usr/local
 
@@ -36,6 +36,10 @@ papers:
 # Real programs by what else keeps files in memory, and by Pantler; needs root.
 rivals:
 	cargo xtask rivals
+
+# Pictures in docs/, of what a test looks at in Chromium; needs root.
+pictures:
+	PANTLER_NO_SKIP=1 PANTLER_PICTURES=$(CURDIR)/docs cargo test --package pantler-cli --test admin
 
 # Runs that join a daemon and leave it, with kills of all, for ten minutes; needs root.
 endure:

@@ -38,6 +38,8 @@ pub enum Command {
     /// Tell what is cached of a file, for which owner, and why
     Explain(crate::explain::Explain),
     Files(crate::files::Files),
+    Snapshot(crate::snapshot::Snapshot),
+    Restore(crate::restore::Restore),
     Advise(crate::advise::Advise),
     /// Simulate policies over traces
     Sim(Box<crate::sim::Sim>),

@@ -9,10 +9,14 @@ use pantler_mount::Mounted;
 use pantler_steer::{HitWatch, Steer, SteerOptions};
 use pantler_steward::Allocation;
 use sd_notify::NotifyState;
+#[cfg(feature = "network")]
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+#[cfg(feature = "network")]
+use crate::admin::Admin;
 use crate::explain::DECISIONS_KEPT;
 use crate::mounting::{self, Mount};
 use crate::named::named;
@@ -41,6 +45,11 @@ pub struct Daemon {
     /// machine takes some 10 ns longer while runs go on
     #[arg(long, requires = "memory")]
     heed_advice: bool,
+    /// Serve a page there with what is steered and hosted, live. Each user of this machine sees
+    /// what is hers, and root all. An address of this machine alone, such as 127.0.0.1:7070
+    #[cfg(feature = "network")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::web::address)]
+    admin: Option<SocketAddr>,
 }
 
 impl Daemon {
@@ -112,6 +121,12 @@ pub fn daemon(arguments: &Daemon) -> Result<()> {
     // After the socket: of two daemons one steers.
     let mut steer = arguments.steer()?;
     steer.iter().try_for_each(|steer| host.add(steer.body()))?;
+    #[cfg(feature = "network")]
+    let admin = arguments.admin.map(|address| Admin::start(address, host.clone())).transpose()?;
+    #[cfg(feature = "network")]
+    if let Some(admin) = &admin {
+        tell!("page at http://{}/", admin.address());
+    }
     tell!("listening at {}", server.path().display());
     notify(NotifyState::Ready);
     while !ending.load(Ordering::SeqCst) {
@@ -126,6 +141,8 @@ pub fn daemon(arguments: &Daemon) -> Result<()> {
         }
     }
     notify(NotifyState::Stopping);
+    #[cfg(feature = "network")]
+    drop(admin);
     drop(server);
     for Hosted { mounted, .. } in mounted.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
         if let Err(error) = mounted.unmount() {

@@ -122,6 +122,7 @@ mod tests {
             blocks: 5000,
             cached_blocks: 900,
             owners: (0..500).map(|number| (format!("job {number:03}"), 900)).collect(),
+            holder: None,
             priority: 0,
             policy: PolicyName::Mru,
             decisions: (0..4000).map(decision).collect(),

@@ -10,6 +10,8 @@ use std::process::ExitCode;
 mod output;
 
 mod access_list;
+#[cfg(feature = "network")]
+mod admin;
 mod advise;
 mod args;
 mod attach;
@@ -35,8 +37,10 @@ mod prefetch;
 mod profiles;
 mod program;
 mod promise;
+mod restore;
 mod run;
 mod sim;
+mod snapshot;
 mod stage;
 mod stat;
 mod steering;
@@ -87,6 +91,8 @@ fn dispatch(command: Command) -> anyhow::Result<u8> {
         Command::Top(words) => top::top(&words)?,
         Command::Explain(explain) => explain::explain(&explain)?,
         Command::Files(words) => files::files(&words)?,
+        Command::Snapshot(words) => snapshot::snapshot(&words)?,
+        Command::Restore(words) => restore::restore(&words)?,
         Command::Trace(words) => trace::trace(&words)?,
         #[cfg(feature = "dust")]
         Command::Dust(words) => dust::dust(&words)?,

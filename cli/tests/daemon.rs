@@ -129,6 +129,13 @@ fn programs_share_the_memory_of_a_daemon() {
         for name in ["smart", "plain", "attached"] {
             assert!(has_owner(&place, name), "{name}: {}", stat(&place));
         }
+        for (path, name) in [(&scanned, "smart"), (&hot, "plain"), (&own, "attached")] {
+            let row = place.ok(&["files", "--json", path.to_str().unwrap()]);
+            assert!(
+                row.contains(&format!("\"owner\":\"{name}\"")) && row.contains("\"priority\":0"),
+                "{row}"
+            );
+        }
         let cached = number(&stat(&place), "capacity_blocks");
         assert!(cached as usize <= 12 * MEGABYTE / 4096, "{cached}");
 

@@ -49,7 +49,12 @@ fn what_the_page_cache_and_a_mount_hold_is_told() {
         (&found[0]["cached_bytes"], &found[1]["cached_bytes"]),
         (&Value::from(0), &Value::from(300 << 10))
     );
-    assert_eq!(found[1]["why"], "nothing of it was evicted");
+    assert_eq!(found[1]["why"], "of no owner; nothing of it was evicted", "the program has ended");
+    let owned = "$PANTLER run --owner-name job --quiet -- sh -c 'cat mnt/a > /dev/null; \
+        $PANTLER hint set-priority mnt/a 5 --owner job; $PANTLER files --json mnt/a'";
+    let of_job = &rows(at, owned)[0];
+    assert_eq!((&of_job["owner"], &of_job["priority"]), (&Value::from("job"), &Value::from(5)), "{of_job}");
+    assert!(of_job["why"].as_str().unwrap().starts_with("leaves at priority 5 by "), "{of_job}");
     assert!(found[1]["on"].as_str().unwrap().ends_with("/mnt"), "{}", found[1]);
     let text = must(at, "$PANTLER files");
     assert!(text.lines().any(|line| line.contains("300 KiB") && line.ends_with("/mnt/b")), "{text}");

@@ -11,6 +11,7 @@ pub const TEST: &[&str] = &[
     "binutils",
     "bsdutils",
     "btrfs-progs",
+    "chromium",
     "cscope",
     "dpkg-dev",
     "fio",
@@ -40,6 +41,7 @@ pub const LIMITS: &[&str] = &["cscope", "linux-source-6.1", "python3", "ripgrep"
 /// What `make rivals` needs.
 pub const RIVALS: &[&str] = &[
     "bindfs",
+    "chromium",
     "cscope",
     "fuse3",
     "linux-source-6.1",

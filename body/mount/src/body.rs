@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pantler_control::{
     Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, FILES_SHOWN, FileExplanation, FileStat,
     FileStory, Hint, HintAnswer, KnownOwner, OpenedRing, OwnerSelector, OwnerStat, PrefetchStat, RunId,
-    RunSpec, Speaker,
+    RunSpec, Speaker, TakingStat,
 };
 use pantler_origin::{Attributes, Origin};
 use pantler_steward::{Decision, FileId, OwnerId};
@@ -271,6 +271,9 @@ impl Body for MountBody {
         let traffic = self.core.cache().traffic();
         let (totals, prefetching) =
             self.core.cache().with_steward(|steward| (steward.totals(), PrefetchStat::new(steward)));
+        let known = self.owners();
+        let name = |id: OwnerId| name_of(Some(id), known.get(&id));
+        let takings = self.core.cache().with_steward(|steward| TakingStat::all(steward, name));
         let (descriptors_held, descriptors_refused) = self.core.descriptors.counts();
         let mut body_counters = BTreeMap::from([
             ("origin_reads".to_owned(), traffic.fetches),
@@ -302,6 +305,7 @@ impl Body for MountBody {
             files,
             files_left_out,
             revocations: self.core.programs.revocations(),
+            takings,
             tiers,
             body_counters,
         })
@@ -318,7 +322,12 @@ impl Body for MountBody {
         self.check_may_read(speaker, path, file)?;
         let id = content.file();
         let known = self.owners();
-        let story = self.core.cache().with_steward(|steward| FileStory::of(steward, id));
+        let name = |id: OwnerId| name_of(Some(id), known.get(&id));
+        let (story, holder) = self.core.cache().with_steward(|steward| {
+            let story = FileStory::of(steward, id);
+            let holder = story.holder(steward, id, name);
+            (story, holder)
+        });
         let names = self.names(speaker, &story.decisions);
         let priority = self.core.programs.defaults().priority(speaker.uid, &content).unwrap_or(0);
         let block_bytes = self.core.cache().block_bytes() as u64;
@@ -327,7 +336,8 @@ impl Body for MountBody {
             path: path.to_owned(),
             blocks: content.size().div_ceil(block_bytes),
             cached_blocks: story.cached_blocks,
-            owners: story.owners(|id| name_of(Some(id), known.get(&id))),
+            owners: story.owners(name),
+            holder,
             priority,
             policy: self.core.programs.defaults().policy(speaker.uid, priority).unwrap_or_default(),
             decisions: story.lines(|file| names.get(&file).cloned()),

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use pantler_control::{
     Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, FILES_SHOWN, FileExplanation, FileStat,
     FileStory, Hint, HintAnswer, OpenedRing, OwnerSelector, OwnerStat, PrefetchStat, RunId, RunSpec, Speaker,
+    TakingStat,
 };
 use pantler_pagecache::{Engine, FileKey};
 use pantler_steward::{FileId, OwnerId};
@@ -141,6 +142,7 @@ impl SteerBody {
             files,
             files_left_out,
             revocations: steering.revocations.stats(),
+            takings: TakingStat::all(engine.steward(), |owner| steering.owners.name(owner)),
             tiers: Vec::new(),
             body_counters,
             body: self.info(engine),
@@ -273,6 +275,7 @@ impl Body for SteerBody {
             blocks: (size as u64).div_ceil(block_bytes()),
             cached_blocks: story.cached_blocks,
             owners: story.owners(|owner| owners.name(owner)),
+            holder: id.and_then(|id| story.holder(steward, id, |owner| owners.name(owner))),
             priority,
             policy: match steward.owner(owner) {
                 Some(known) if known.in_control => steward.policy(owner, priority),

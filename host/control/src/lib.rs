@@ -48,6 +48,6 @@ pub use run::{RunId, RunSpec};
 pub use size::{Size, SizeError};
 pub use speaker::{OwnerSelector, Speaker};
 pub use stat::{
-    BodyStat, Counters, DecisionLine, FILES_SHOWN, FileExplanation, FileStat, FileStory, KnownOwner,
-    OwnerStat, PrefetchStat, Prefetched, PriorityStat, RevocationStat, TierStat,
+    BodyStat, Counters, DecisionLine, FILES_SHOWN, FileExplanation, FileStat, FileStory, Holder, KnownOwner,
+    OwnerStat, PrefetchStat, Prefetched, PriorityStat, RevocationStat, TAKINGS_SHOWN, TakingStat, TierStat,
 };

@@ -17,6 +17,9 @@ pub use steward::{FileStory, KnownOwner};
 /// Files of a body that are told of one by one.
 pub const FILES_SHOWN: usize = 100;
 
+/// Pairs of owners that are told of one by one.
+pub const TAKINGS_SHOWN: usize = 20;
+
 /// One priority of one owner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PriorityStat {
@@ -83,6 +86,17 @@ pub struct FileStat {
     pub path: PathBuf,
     /// Its counters; overrules, mistakes and revocations are counted by owner only and stay 0 here.
     pub counters: Counters,
+}
+
+/// Blocks of one owner that left for blocks of another, among the decisions that are remembered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TakingStat {
+    /// Name of the owner that lost them, as in [`OwnerStat`].
+    pub from: String,
+    /// Name of the owner that got their frames.
+    pub to: String,
+    /// How many.
+    pub blocks: u64,
 }
 
 /// What became of prefetched blocks.
@@ -163,6 +177,9 @@ pub struct BodyStat {
     /// The last revocations, oldest first; bounded by the body.
     #[serde(default)]
     pub revocations: Vec<RevocationStat>,
+    /// What owners took from each other lately, most blocks first; at most [`TAKINGS_SHOWN`].
+    #[serde(default)]
+    pub takings: Vec<TakingStat>,
     /// Lower tiers of a mount, nearest first.
     #[serde(default)]
     pub tiers: Vec<TierStat>,
@@ -206,6 +223,20 @@ pub struct DecisionLine {
     pub text: String,
 }
 
+/// The owner of most blocks of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Its name, as in [`OwnerStat`].
+    pub owner: String,
+    /// Whether it controls its blocks: if not, they leave in the common order.
+    pub control: bool,
+    /// The file's priority for it.
+    pub priority: i32,
+    /// The policy that orders its blocks of that priority.
+    #[serde(with = "As::<DisplayFromStr>")]
+    pub policy: PolicyName,
+}
+
 /// Everything `pantler explain` shows of one file on one body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileExplanation {
@@ -220,6 +251,9 @@ pub struct FileExplanation {
     pub cached_blocks: u64,
     /// Cached blocks by owner; the common owner is called `common`, blocks without one `shared`.
     pub owners: BTreeMap<String, u64>,
+    /// The owner of most of its blocks, with what holds for it. `None` if no single owner has any.
+    #[serde(default)]
+    pub holder: Option<Holder>,
     /// The file's priority for the speaker's owner (or default).
     pub priority: i32,
     /// The policy of that priority.

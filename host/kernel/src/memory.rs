@@ -54,6 +54,34 @@ impl fmt::Display for Limit {
     }
 }
 
+/// Bytes that can be read before anything in memory has to leave: free memory of the machine above
+/// what the kernel keeps free, and what the limits of our control groups leave. 0 where that is
+/// unknown.
+pub fn free_bytes() -> u64 {
+    free_below(Path::new("/"))
+}
+
+/// Besides, 1/64 of the machine's memory stays free for what programs ask for meanwhile.
+const SPARED_ONE_IN: u64 = 64;
+
+fn free_below(root: &Path) -> u64 {
+    let read = |file: &str| fs::read_to_string(root.join(file)).ok();
+    let known = || {
+        let memory = read("proc/meminfo")?;
+        let (free, total) = (kilobytes(&memory, "MemFree:")?, kilobytes(&memory, "MemTotal:")?);
+        Some(free.saturating_sub(kept_free(&read("proc/zoneinfo")?) + total / SPARED_ONE_IN))
+    };
+    let left = |(_, group): (PathBuf, Group)| Some(group.limit?.saturating_sub(group.used));
+    let groups = folders_and_groups(root).into_iter().filter_map(left);
+    groups.chain([known().unwrap_or(0)]).min().unwrap_or(0)
+}
+
+/// What the kernel keeps free: below the high mark of a zone it goes on to reclaim.
+fn kept_free(zones: &str) -> u64 {
+    let pages = |line: &str| line.trim_start().strip_prefix("high ")?.trim().parse::<u64>().ok();
+    zones.lines().filter_map(pages).sum::<u64>() * crate::pages::block_bytes()
+}
+
 /// The control group of this process and those above it, as far as they can be seen from here, on a
 /// machine with this root.
 fn folders_and_groups(root: &Path) -> Vec<(PathBuf, Group)> {
@@ -202,6 +230,19 @@ mod tests {
         let [max, high, current] = texts;
         let file = |name| format!("sys/fs/cgroup/{folder}/{name}");
         [(file("memory.max"), max), (file("memory.high"), high), (file("memory.current"), current)]
+    }
+
+    #[test]
+    fn what_can_be_read_is_free_above_the_marks_and_within_limits() {
+        let page = crate::pages::block_bytes();
+        let root = recorded("0::/a\n", &of_v2("a", ["100000000\n", "max\n", "99000000\n"]));
+        let write = |file: &str, text: &str| fs::write(root.path().join(file), text).unwrap();
+        assert_eq!(free_below(root.path()), 0, "unknown");
+        write("proc/meminfo", "MemTotal: 1048576 kB\nMemFree: 524288 kB\n");
+        write("proc/zoneinfo", "  pages free 9\n        high     100\n   cpu: 0\n      high:  77\n");
+        assert_eq!(free_below(root.path()), 1_000_000, "the group's limit");
+        write("proc/self/cgroup", "0::/\n");
+        assert_eq!(free_below(root.path()), (512 << 20) - 100 * page - (16 << 20));
     }
 
     #[test]

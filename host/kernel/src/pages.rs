@@ -61,33 +61,65 @@ pub fn count_cached(file: BorrowedFd<'_>, first: u64, blocks: u64) -> io::Result
     }
 }
 
-/// Blocks that are mapped at a time, to be looked at: their answers take as many bytes.
-const MAPPED_BLOCKS: u64 = 64 << 10;
+/// Blocks that are looked at in one go: a mapping of them gives as many bytes of answers.
+const LOOKED_AT: u64 = 64 << 10;
+
+/// Cached blocks among `blocks` from `first` on, ascending, neighbours as one range. By `cachestat`
+/// where all or none are cached, and else by `mincore`.
+///
+/// # Errors
+/// As [`count_cached`].
+pub fn cached_ranges(file: BorrowedFd<'_>, first: u64, blocks: u64) -> io::Result<Vec<Range<u64>>> {
+    let mut ranges: Vec<Range<u64>> = Vec::new();
+    let mut add = |found: Range<u64>| match ranges.last_mut() {
+        Some(last) if last.end == found.start => last.end = found.end,
+        _ => ranges.push(found),
+    };
+    for begin in (first..first + blocks).step_by(LOOKED_AT as usize) {
+        let end = (first + blocks).min(begin + LOOKED_AT);
+        match cachestat(file, begin, end - begin) {
+            Ok(stat) if stat.cached == 0 => continue,
+            Ok(stat) if stat.cached == end - begin => {
+                add(begin..end);
+                continue;
+            }
+            Err(error) if error.raw_os_error() != Some(libc::ENOSYS) => return Err(error),
+            _ => {}
+        }
+        let answers = look(file, begin, end - begin)?;
+        for (block, _) in (begin..end).zip(&answers).filter(|(_, answer)| **answer & 1 == 1) {
+            add(block..block + 1);
+        }
+    }
+    Ok(ranges)
+}
 
 /// Counts the cached pages of a range of blocks by mapping it, which touches none of them.
 fn count_mapped(file: BorrowedFd<'_>, first: u64, blocks: u64) -> io::Result<u64> {
-    let mut answers = vec![0u8; blocks.min(MAPPED_BLOCKS) as usize];
     let mut cached = 0;
-    for begin in (first..first + blocks).step_by(MAPPED_BLOCKS as usize) {
-        let count = MAPPED_BLOCKS.min(first + blocks - begin) as usize;
-        let length = count * block_bytes() as usize;
-        // SAFETY: a new mapping at a place of the kernel's choice; it is not read, so no file that
-        // shrinks meanwhile is a signal.
-        let place = unsafe {
-            mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, begin * block_bytes())
-        }?;
-        // SAFETY: `place` is mapped over `length` bytes, and the kernel writes one byte for each
-        // page of them, at most `count`, which `answers` has.
-        let told = unsafe { libc::mincore(place, length, answers.as_mut_ptr()) };
-        let error = io::Error::last_os_error();
-        // SAFETY: the mapping that was just made, and that nothing refers to.
-        unsafe { munmap(place, length) }?;
-        if told != 0 {
-            return Err(error);
-        }
-        cached += answers[..count].iter().filter(|&&answer| answer & 1 == 1).count() as u64;
+    for begin in (first..first + blocks).step_by(LOOKED_AT as usize) {
+        let answers = look(file, begin, LOOKED_AT.min(first + blocks - begin))?;
+        cached += answers.iter().filter(|&&answer| answer & 1 == 1).count() as u64;
     }
     Ok(cached)
+}
+
+/// What `mincore` says of blocks, one byte for each: bit 0 is set if it is cached.
+fn look(file: BorrowedFd<'_>, first: u64, blocks: u64) -> io::Result<Vec<u8>> {
+    let mut answers = vec![0u8; blocks as usize];
+    let length = answers.len() * block_bytes() as usize;
+    // SAFETY: a new mapping at a place of the kernel's choice; it is not read, so no file that
+    // shrinks meanwhile is a signal.
+    let place = unsafe {
+        mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, first * block_bytes())
+    }?;
+    // SAFETY: `place` is mapped over `length` bytes, and the kernel writes one byte for each page
+    // of them, as many as `answers` has.
+    let told = unsafe { libc::mincore(place, length, answers.as_mut_ptr()) };
+    let error = io::Error::last_os_error();
+    // SAFETY: the mapping that was just made, and that nothing refers to.
+    unsafe { munmap(place, length) }?;
+    if told == 0 { Ok(answers) } else { Err(error) }
 }
 
 /// Drops the clean, unmapped folios that lie wholly in these blocks from the page cache.
@@ -220,6 +252,26 @@ mod tests {
         if let Ok(stat) = cachestat(file.as_fd(), 0, 10) {
             assert_eq!(by_mapping(0, 10), stat.cached);
         }
+    }
+
+    #[test]
+    fn cached_neighbours_are_one_range() {
+        let mut file = tempfile::tempfile_in(".").unwrap();
+        let page = vec![7; block_bytes() as usize];
+        (0..12).for_each(|_| file.write_all(&page).unwrap());
+        let ranges = || cached_ranges(file.as_fd(), 0, 12).unwrap();
+        let range = |start, end| vec![Range { start, end }];
+        assert_eq!(ranges(), range(0, 12));
+        file.sync_all().unwrap();
+        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        assert_eq!(ranges(), []);
+        fadvise(&file, 0, None, Advice::Random).unwrap();
+        for block in [2, 3, 7] {
+            let mut byte = [0];
+            std::os::unix::fs::FileExt::read_at(&file, &mut byte, block * block_bytes()).unwrap();
+        }
+        assert_eq!(ranges(), [2..4, 7..8]);
+        assert_eq!(cached_ranges(file.as_fd(), 3, 1).unwrap(), range(3, 4));
     }
 
     #[test]

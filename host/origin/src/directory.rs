@@ -8,7 +8,6 @@ use std::time::Duration;
 use crate::{Look, OriginError, Time, attributes::Attributes};
 
 mod entries;
-mod extent;
 mod file;
 mod foreign;
 mod node;

@@ -1,8 +1,8 @@
-//! `/metrics`, at an address of its own.
+//! Counters and pages of other programs, at an address of its own.
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{HOST, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -21,16 +21,51 @@ use crate::server::{Door, accept, listen, spawn};
 pub const CONNECTIONS_MAX: usize = 64;
 /// Answers that are made at a time; others wait.
 const ANSWERS_MAX: usize = 2;
+/// The media type of counters.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// How long a connection may go without a whole head.
 const IDLE_TIME: Duration = Duration::from_secs(30);
 /// How long a connection may go on when the exporter stops: answers are ready soon, and a silent
 /// client must not delay the stop.
 const STOP_TIME: Duration = Duration::from_secs(1);
 
-/// What is told: text of OpenMetrics 1.0.
-type Text = Arc<dyn Fn() -> String + Send + Sync>;
+/// A request for something to be told.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// As it came: `/metrics`.
+    pub path: String,
+    /// Behind `?`, as it came.
+    pub query: String,
+    /// The header `Host`, if it is text.
+    pub host: String,
+    /// The other end of the connection.
+    pub peer: SocketAddr,
+    /// This end.
+    pub own: SocketAddr,
+}
 
-/// Counters over HTTP, at `/metrics`, until it is dropped.
+/// What is told.
+#[derive(Debug, Clone, Default)]
+pub struct Told {
+    /// Headers besides the length: name and value.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body.
+    pub text: String,
+}
+
+/// Why nothing is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Untold {
+    /// There is no such page.
+    Absent,
+    /// Not to this client.
+    Forbidden,
+}
+
+type Teller = Arc<dyn Fn(&Question) -> Result<Told, Untold> + Send + Sync>;
+
+/// Counters over HTTP, at `/metrics`, or pages, until it is dropped. Requests with `GET` are
+/// answered, one on a connection.
 ///
 /// ```
 /// use std::io::{Read, Write};
@@ -51,7 +86,8 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Listens, and answers each request with what `text` says then: text of OpenMetrics 1.0.
+    /// Listens, and answers each request for `/metrics` with what `text` says then: text of
+    /// OpenMetrics 1.0.
     ///
     /// # Errors
     /// [`WebError`], with nothing left running.
@@ -59,13 +95,27 @@ impl Exporter {
         address: SocketAddr,
         text: impl Fn() -> String + Send + Sync + 'static,
     ) -> Result<Exporter, WebError> {
+        Self::tell(address, move |question| match &*question.path {
+            "/metrics" => Ok(Told { headers: vec![("content-type", OPEN_METRICS.to_owned())], text: text() }),
+            _ => Err(Untold::Absent),
+        })
+    }
+
+    /// Listens, and answers each request with what `teller` tells. At most two are asked at a time.
+    ///
+    /// # Errors
+    /// [`WebError`], with nothing left running.
+    pub fn tell(
+        address: SocketAddr,
+        teller: impl Fn(&Question) -> Result<Told, Untold> + Send + Sync + 'static,
+    ) -> Result<Exporter, WebError> {
         let listener = listen(address)?;
         let address = listener.local_addr().map_err(WebError::Start)?;
         let (stop, stopped) = watch::channel(false);
-        let (text, turns): (Text, _) = (Arc::new(text), Arc::new(Semaphore::new(ANSWERS_MAX)));
+        let (teller, turns): (Teller, _) = (Arc::new(teller), Arc::new(Semaphore::new(ANSWERS_MAX)));
         let door = Door { seats: Arc::new(Semaphore::new(CONNECTIONS_MAX)), descriptors: None };
         let work = accept(listener, stopped.clone(), door, move |stream, _| {
-            serve(Arc::clone(&text), Arc::clone(&turns), stopped.clone(), stream)
+            serve(Arc::clone(&teller), Arc::clone(&turns), stopped.clone(), stream)
         });
         Ok(Exporter { address, stop, thread: Some(spawn("web-metrics", ANSWERS_MAX, work)?) })
     }
@@ -86,10 +136,11 @@ impl Drop for Exporter {
 }
 
 /// Serves a connection to its end.
-async fn serve(text: Text, turns: Arc<Semaphore>, mut stop: watch::Receiver<bool>, stream: TcpStream) {
+async fn serve(teller: Teller, turns: Arc<Semaphore>, mut stop: watch::Receiver<bool>, stream: TcpStream) {
+    let (Ok(peer), Ok(own)) = (stream.peer_addr(), stream.local_addr()) else { return };
     let service = service_fn(|request: Request<Incoming>| {
-        let (text, turns) = (Arc::clone(&text), Arc::clone(&turns));
-        async move { Ok::<_, Infallible>(answer(text, turns, &request).await) }
+        let (teller, turns) = (Arc::clone(&teller), Arc::clone(&turns));
+        async move { Ok::<_, Infallible>(answer(teller, turns, (peer, own), &request).await) }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -108,25 +159,48 @@ async fn serve(text: Text, turns: Arc<Semaphore>, mut stop: watch::Receiver<bool
     }
 }
 
-async fn answer(text: Text, turns: Arc<Semaphore>, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::default());
-    if (request.method(), request.uri().path()) != (&Method::GET, "/metrics") {
-        *response.status_mut() = StatusCode::NOT_FOUND;
-        return response;
+async fn answer(
+    teller: Teller,
+    turns: Arc<Semaphore>,
+    (peer, own): (SocketAddr, SocketAddr),
+    request: &Request<Incoming>,
+) -> Response<Full<Bytes>> {
+    if request.method() != Method::GET {
+        return refused(StatusCode::NOT_FOUND);
     }
+    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+    let question = Question {
+        path: request.uri().path().to_owned(),
+        query: request.uri().query().unwrap_or_default().to_owned(),
+        host: host.unwrap_or_default().to_owned(),
+        peer,
+        own,
+    };
     // A client that goes away while it waits for its turn has no answer made.
     let turn = turns.acquire_owned().await.expect("it is never closed");
     let make = move || {
         let _turn = turn;
-        text()
+        teller(&question)
     };
     match tokio::task::spawn_blocking(make).await {
-        Ok(text) => {
-            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-            *response.body_mut() = text.into();
+        Ok(Ok(told)) => {
+            let mut response = Response::new(told.text.into());
+            for (name, value) in told.headers {
+                let Ok(value) = HeaderValue::from_str(&value) else {
+                    return refused(StatusCode::INTERNAL_SERVER_ERROR);
+                };
+                response.headers_mut().insert(name, value);
+            }
+            response
         }
-        Err(_) => *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR,
+        Ok(Err(Untold::Absent)) => refused(StatusCode::NOT_FOUND),
+        Ok(Err(Untold::Forbidden)) => refused(StatusCode::FORBIDDEN),
+        Err(_) => refused(StatusCode::INTERNAL_SERVER_ERROR),
     }
+}
+
+fn refused(status: StatusCode) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = status;
     response
 }

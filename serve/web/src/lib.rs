@@ -9,7 +9,7 @@
 //!
 //! * [`Server`]: starts, listens, stops. Its documentation has an example.
 //! * [`Options`], [`Order`]: what can be chosen.
-//! * [`Exporter`]: counters over HTTP, of this server or of others.
+//! * [`Exporter`]: counters and pages over HTTP, of this server or of others.
 //! * `knowledge`: how the server knows what is cached.
 //! * `scheduler`: which request is next. Pure, with numbered rules.
 //! * `path`, `range`, `conditions`: the rules of HTTP that need no I/O.
@@ -44,6 +44,6 @@ mod server;
 mod stream;
 
 pub use error::WebError;
-pub use exporter::Exporter;
+pub use exporter::{Exporter, Question, Told, Untold};
 pub use options::{Limits, Options, Order};
 pub use server::Server;

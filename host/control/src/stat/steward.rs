@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pantler_steward::{Block, Decision, FileId, OwnerId, Rule, Steward};
 
-use super::{DecisionLine, OwnerStat, PrefetchStat, PriorityStat};
+use super::{DecisionLine, Holder, OwnerStat, PrefetchStat, PriorityStat, TAKINGS_SHOWN, TakingStat};
 
 /// What a body knows of an owner.
 #[derive(Debug, Clone)]
@@ -50,6 +50,27 @@ impl OwnerStat {
     }
 }
 
+impl TakingStat {
+    /// By the decisions that the steward remembers.
+    pub fn all(steward: &Steward, name: impl Fn(OwnerId) -> String) -> Vec<Self> {
+        let mut pairs = BTreeMap::new();
+        for decision in steward.decisions() {
+            if let (Some(from), Some(to)) = (decision.victim_owner, decision.newcomer_owner)
+                && from != to
+            {
+                *pairs.entry((from, to)).or_insert(0) += 1;
+            }
+        }
+        let mut takings: Vec<Self> = pairs
+            .into_iter()
+            .map(|((from, to), blocks)| Self { from: name(from), to: name(to), blocks })
+            .collect();
+        takings.sort_by_key(|taking| std::cmp::Reverse(taking.blocks));
+        takings.truncate(TAKINGS_SHOWN);
+        takings
+    }
+}
+
 /// What is cached of a file, and the last decisions about it.
 #[derive(Debug, Clone, Default)]
 pub struct FileStory {
@@ -76,6 +97,21 @@ impl FileStory {
     /// The first owner that has blocks of it.
     pub fn first_owner(&self) -> Option<OwnerId> {
         self.owners.keys().find_map(|owner| *owner)
+    }
+
+    /// The owner of most of its blocks, with what holds for it.
+    pub fn holder(
+        &self,
+        steward: &Steward,
+        file: FileId,
+        name: impl Fn(OwnerId) -> String,
+    ) -> Option<Holder> {
+        let owned = self.owners.iter().filter_map(|(owner, blocks)| Some((blocks, (*owner)?)));
+        let (_, owner) = owned.max()?;
+        let control = steward.owner(owner).is_some_and(|known| known.in_control && !known.revoked);
+        let priority = steward.priority(owner, file);
+        let policy = if control { steward.policy(owner, priority) } else { steward.followed() };
+        Some(Holder { owner: name(owner), control, priority, policy })
     }
 
     /// Cached blocks by the names of owners.
@@ -169,6 +205,16 @@ mod tests {
     }
 
     #[test]
+    fn what_owners_take_from_each_other_is_summed_up() {
+        let mut steward = Steward::new(Options { log: 100, ..Options::new(4) }).unwrap();
+        let blocks = |file, count| (0..count).map(move |index| Block::new(FileId(file), index));
+        blocks(1, 4).for_each(|block| _ = steward.access(OwnerId(1), block));
+        blocks(2, 3).for_each(|block| _ = steward.access(OwnerId(2), block));
+        let takings = TakingStat::all(&steward, |id| id.0.to_string());
+        assert_eq!(takings, [TakingStat { from: "1".into(), to: "2".into(), blocks: 3 }]);
+    }
+
+    #[test]
     fn hints_are_carried_out_and_owners_are_told_of() {
         let mut steward = Steward::new(Options::new(10)).unwrap();
         let (owner, other, file) = (OwnerId(1), OwnerId(2), FileId(7));
@@ -201,6 +247,9 @@ mod tests {
         let story = FileStory::of(&steward, file);
         assert_eq!((story.cached_blocks, story.decisions.len()), (3, 0));
         assert_eq!(story.owners(|id| id.0.to_string()), BTreeMap::from([("1".to_owned(), 3)]));
+        let holder = story.holder(&steward, file, |id| id.0.to_string());
+        let expected = Holder { owner: "1".to_owned(), control: true, priority: 3, policy: PolicyName::Mru };
+        assert_eq!(holder, Some(expected));
         assert_eq!(Hint::Clear.carry_out(&mut steward, owner, file), Some(Ok(HintAnswer::Done)));
         assert!(!OwnerStat::all(&steward, known)[0].control);
     }

@@ -137,7 +137,7 @@ impl LocalFile {
 
     /// Where on its device the file begins, in bytes, if its file system tells.
     pub fn position(&self) -> Option<u64> {
-        super::extent::first(self.plain.as_fd())
+        pantler_kernel::extent::place(self.plain.as_fd(), 0)
     }
 
     /// Whether anything was written through this open file.

@@ -25,12 +25,14 @@ struct Map {
 
 const _: () = assert!(size_of::<Map>() == 32 + 56);
 
-/// The first byte of the first extent. `None` where the file system does not tell, and for a file
-/// without one, or with a place that is chosen when it is written back.
-pub(crate) fn first(file: BorrowedFd<'_>) -> Option<u64> {
-    let mut map = Map { length: u64::MAX, extents: 1, ..Map::default() };
+/// The place on its device of a byte of a file, or of the first byte after it that has one. `None`
+/// where the file system does not tell, and for bytes without a place, or with one that is chosen
+/// when they are written back.
+pub fn place(file: BorrowedFd<'_>, start: u64) -> Option<u64> {
+    let mut map = Map { start, length: u64::MAX - start, extents: 1, ..Map::default() };
     // SAFETY: the kernel reads 32 bytes and writes those and at most one extent of 56 behind them,
     // all of `map`.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), FIEMAP, &raw mut map) };
-    (result == 0 && map.mapped == 1 && map.physical != 0).then_some(map.physical)
+    let is_told = result == 0 && map.mapped == 1 && map.physical != 0;
+    is_told.then(|| map.physical + start.saturating_sub(map.logical))
 }
