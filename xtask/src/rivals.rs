@@ -21,7 +21,7 @@ use crate::shell::{self, say};
 use crate::wanted::Wanted;
 
 mod arms;
-mod postgres;
+pub mod postgres;
 mod report;
 mod rows;
 

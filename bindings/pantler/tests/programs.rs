@@ -63,6 +63,21 @@ impl Place {
         path
     }
 
+    /// A program of `examples` at the root, below a folder of its own; `patched` by its lines.
+    fn example(&self, name: &str, is_patched: bool) -> String {
+        let folder = self.path(&format!("{name}-{}", if is_patched { "patched" } else { "plain" }));
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
+        fs::create_dir(&folder).expect("a folder");
+        let copy = Path::new(&folder).join(format!("{name}.c"));
+        fs::copy(source.join(format!("{name}.c")), &copy).expect("a source");
+        if is_patched {
+            let mut patch = Command::new("patch");
+            patch.args(["-p1", "--directory", &folder, "--input"]).arg(source.join(format!("{name}.patch")));
+            run(patch);
+        }
+        self.compiled(&format!("{name}-{}/{name}", if is_patched { "patched" } else { "plain" }), &copy)
+    }
+
     /// A program in C, with the library as it is installed.
     fn compiled(&self, name: &str, source: &Path) -> String {
         let (output, include) = (self.path(name), Path::new(env!("CARGO_MANIFEST_DIR")).join("include"));
@@ -76,6 +91,35 @@ impl Place {
         compile.arg(format!("-Wl,-rpath,{folder}"));
         assert!(compile.status().expect("cc").success());
         output
+    }
+}
+
+impl Place {
+    /// Bytes that a patched script reads, and one without the patch under LRU, steered; they print
+    /// the same. The least of three runs each: what else the machine does only adds to it.
+    fn both(&self, folder: &str, memory: &str, plain: &str, patched: &str) -> (u64, u64) {
+        let steered = |script: &str, policy: &[&str]| {
+            run({
+                let mut sync = Command::new("sh");
+                sync.args(["-c", "rm -rf runs"]).current_dir(folder);
+                sync
+            });
+            for entry in fs::read_dir(folder).expect("a folder") {
+                forget(&entry.expect("an entry").path().display().to_string());
+            }
+            let report = self.path("report");
+            let words =
+                [&["run", "--memory", memory, "--profile", "none", "--report", &report], policy].concat();
+            let script = format!("cd {folder} && {script}");
+            let printed = self.ok(&[&words[..], &["--", "sh", "-c", &script]].concat());
+            assert!(!printed.is_empty(), "{script}");
+            (number(&fs::read_to_string(&report).expect("a report"), "read_bytes"), printed)
+        };
+        let before = [(); 3].map(|()| steered(plain, &["--policy", "lru"]));
+        let after = [(); 3].map(|()| steered(patched, &[]));
+        assert!(after.iter().chain(&before).all(|(_, printed)| *printed == before[0].1));
+        let least = |runs: &[(u64, String)]| runs.iter().map(|(bytes, _)| *bytes).min().expect("three");
+        (least(&after), least(&before))
     }
 }
 
@@ -148,6 +192,52 @@ fn ten_lines_save_a_third_of_the_reads() {
         assert!(steered * 10 < all * 7 && mounted * 10 < all * 7);
         assert!(steered >= FILE_BYTES && mounted >= FILE_BYTES);
     }
+}
+
+/// A line of words that differ from text to text.
+fn line(text: usize, number: usize) -> String {
+    let word = |at: usize| (text * 31 + number * 17 + at * 7919) % 600;
+    format!(
+        "{:x} w{}x{} w{}x{}\n",
+        number.wrapping_mul(2_654_435_761) % 99_991,
+        text % 32,
+        word(1),
+        text % 32,
+        word(2)
+    )
+}
+
+/// Protects the papers' lines: each patch applies, its program prints the same, and reads less than
+/// the program without it under LRU.
+#[test]
+fn patched_examples_print_the_same_and_read_less() {
+    let Some(place) = Place::new() else { return };
+    let data = place.path("data");
+    fs::create_dir(&data).expect("a folder");
+    let names: Vec<String> = (0..64).map(|text| format!("text{text:02}")).collect();
+    for (text, name) in names.iter().enumerate() {
+        let lines: String = (0..12_000).map(|number| line(text, number)).collect();
+        fs::write(format!("{data}/{name}"), lines).expect("a text");
+    }
+    fs::write(format!("{data}/names"), names.join("\n") + "\n").expect("names");
+    let [plain, patched] = [false, true].map(|is_patched| place.example("search", is_patched));
+    let make = format!("cd {data} && {plain} index index < names && cat text* > input");
+    run({
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &make]);
+        shell
+    });
+    // Each word is in the same half of the texts, or in all.
+    let queries = |program: &str| format!("for w in w1 w2 w1x w2x; do {program} ./index $w || exit; done");
+    let (searched, searched_before) = place.both(&data, "8M", &queries(&plain), &queries(&patched));
+    println!("search: {searched} bytes read instead of {searched_before}");
+    assert!(searched * 100 < searched_before * 90, "{searched} of {searched_before}");
+
+    let [plain, patched] = [false, true].map(|is_patched| place.example("sort", is_patched));
+    let sort = |program: &str| format!("mkdir -p runs && {program} input runs");
+    let (sorted, sorted_before) = place.both(&data, "8M", &sort(&plain), &sort(&patched));
+    println!("sort: {sorted} bytes read instead of {sorted_before}");
+    assert!(sorted < sorted_before, "{sorted} of {sorted_before}");
 }
 
 /// Protects readers of the documentation: what it shows is what is run here.
