@@ -1,5 +1,5 @@
--- Hints move the blocks of all users: nobody but the owner of the database cluster gives them,
--- until it grants these functions.
+-- Hints move the blocks of all users of a server: only superusers call these functions until they
+-- are granted.
 
 CREATE FUNCTION pantler_connections() RETURNS integer
 AS 'MODULE_PATHNAME', 'pantler_connections_sql' LANGUAGE C STRICT;

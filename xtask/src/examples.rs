@@ -2,8 +2,8 @@
 //! one budget: steered, and on a mount.
 //!
 //! A program without these lines runs by LRU, as in the first paper, and by the policy that Pantler
-//! finds (`auto`). What the program prints must be the same each time. Files are on a file system of
-//! their own, whose device counts what is read.
+//! finds (`auto`). What the program prints must be the same each time. Files are on a file system
+//! of their own, and its device counts the reads.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::fmt;

@@ -104,7 +104,7 @@ fn patch(folder: &Path, patch: &Path) -> Result<()> {
     done(command.args(["--quiet", "-p1", "--input"]).arg(patch).current_dir(folder))
 }
 
-/// What compilers are told of the library that was built: its header, its folder, and the folder
+/// Words for a compiler about the library that was built: its header, its folder, and the folder
 /// for the program.
 pub fn linking(folder: &Path) -> Result<Vec<String>> {
     let built =
