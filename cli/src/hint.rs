@@ -67,6 +67,15 @@ pub enum HintWords {
         #[arg(allow_negative_numbers = true, value_parser = values::priority)]
         priority: i32,
     },
+    /// You are done with a file, or its blocks FIRST to LAST: those that are cached leave first,
+    /// each unless it is used again
+    DoneWith {
+        file: PathBuf,
+        #[arg(requires = "last", value_parser = |text: &str| values::whole(text, 0..=u64::MAX))]
+        first: Option<u64>,
+        #[arg(value_parser = |text: &str| values::whole(text, 0..=u64::MAX))]
+        last: Option<u64>,
+    },
     /// Take back all hints
     Clear,
     /// Give an owner that lost control its control back; for root and the user that started the
@@ -108,7 +117,7 @@ pub fn hint(arguments: &Hint) -> Result<()> {
         (HintWords::Grant { revoked }, None) => revoked.clone(),
         (_, owner) => owner.clone().unwrap_or_default(),
     };
-    let hint = words(&arguments.what);
+    let hint = words(&arguments.what)?;
     hint.check()?;
     let file = hint.path().map(|path| open_to_name(path)).transpose()?;
     let mut body = bodies::on(arguments.on.as_deref(), hint.path().map(|path| path.as_path()))?;
@@ -124,7 +133,7 @@ pub fn hint(arguments: &Hint) -> Result<()> {
                      owner (--owner; as root anybody's)"
                 }
             };
-            tell!("no block got the priority: {why}");
+            tell!("no block was marked: {why}");
             HintRecord { on: &on, answer: &answer }.tell(arguments.json)
         }
         Answer::Hint(answer) => HintRecord { on: &on, answer: &answer }.tell(arguments.json),
@@ -132,8 +141,8 @@ pub fn hint(arguments: &Hint) -> Result<()> {
     }
 }
 
-fn words(words: &HintWords) -> control::Hint {
-    match words.clone() {
+fn words(words: &HintWords) -> Result<control::Hint, ControlError> {
+    Ok(match words.clone() {
         HintWords::SetPriority { file, priority } => control::Hint::SetPriority { path: file, priority },
         HintWords::GetPriority { file } => control::Hint::GetPriority { path: file },
         HintWords::SetPolicy { priority, policy } => control::Hint::SetPolicy { priority, policy },
@@ -141,7 +150,15 @@ fn words(words: &HintWords) -> control::Hint {
         HintWords::SetTemporaryPriority { file, first, last, priority } => {
             control::Hint::SetTemporaryPriority { path: file, first, last, priority }
         }
+        HintWords::DoneWith { file, first, last } => {
+            let (first, last) = (first.unwrap_or(0), last.unwrap_or(u64::MAX));
+            if last < first {
+                let text = format!("blocks {first} to {last}: the last block must not come before the first");
+                return Err(ControlError::invalid(text));
+            }
+            control::Hint::DoneWith { path: file, first, end: last.saturating_add(1) }
+        }
         HintWords::Clear => control::Hint::Clear,
         HintWords::Grant { .. } => control::Hint::Grant,
-    }
+    })
 }

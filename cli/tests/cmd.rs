@@ -119,6 +119,14 @@ fn bad_values_are_refused_in_one_line() {
         "blocks 3 to 2: the last block must not come before the first",
     );
     refused(
+        &["hint", "done-with", "/etc/passwd", "3", "2"],
+        "blocks 3 to 2: the last block must not come before the first",
+    );
+    refused(
+        &["hint", "done-with", "/etc/passwd", "3"],
+        "the following required arguments were not provided: <LAST>",
+    );
+    refused(
         &["hint", "clear", "--owner", "a b"],
         "invalid value 'a b' for '--owner <NAME|PID>': owner name \"a b\": \
         expected 1 to 64 letters, digits, '.', '_' or '-', not all digits",

@@ -63,6 +63,23 @@ fn hints_read_back_and_can_be_cleared() {
     place.umount();
 }
 
+/// Protects scripts: what they are done with leaves first, all of a file or some blocks of it.
+#[test]
+fn a_shell_is_done_with_a_file() {
+    let Some(place) = Place::new() else { return };
+    place.mount(&[]);
+    let (file, pantler) = (place.file(), env!("CARGO_BIN_EXE_pantler"));
+    let script = format!(
+        "cat {file} > /dev/null; {pantler} hint done-with {file} 1 2 --owner job --json; \
+         {pantler} hint done-with {file} --owner job"
+    );
+    let said = place.ok(&["run", "--owner-name", "job", "--", "sh", "-c", &script]);
+    // 300,000 bytes are five blocks of 64 KiB.
+    assert!(said.contains("\"marked\":2"), "{said}");
+    assert!(said.ends_with("5 blocks marked\n") || said.ends_with("3 blocks marked\n"), "{said}");
+    place.umount();
+}
+
 /// Protects people: JSON comes from `--json`, and from nothing else.
 #[test]
 fn no_command_prints_json_unasked() {

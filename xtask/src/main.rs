@@ -9,6 +9,7 @@ mod bench_sim;
 mod checks;
 mod demo;
 mod endure;
+mod examples;
 mod fuzz;
 mod install;
 mod kernels;
@@ -42,6 +43,8 @@ usage: cargo xtask <command>
   limits           programs in a group with a limit on everything, beside MIN (--repeats N, --only PROGRAM); needs root
   rivals           real programs by the kernel alone, vmtouch, nocache, bindfs and others, beside Pantler (--repeats N, --quick,
                    --only ROW|RIVAL and again for others); needs root
+  examples         programs with the papers' five lines and without them, with one budget (--repeats N, --only PROGRAM); needs
+                   root and Debian's mirror
   endure           runs that join a daemon and leave it, with kills of all (--minutes N, --runs N, --seed N); needs root
   bench-stores     mounts of a server of S3 under load, beside that server alone; builds s3s-fs, which takes minutes
   papers           the five papers' tables and figures beside the papers' numbers, as docs/papers and one page of HTML
@@ -94,6 +97,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["machine-read", rest @ ..] => machine::read(rest),
         ["limits", rest @ ..] => limits::limits(rest),
         ["rivals", rest @ ..] => rivals::rivals(rest),
+        ["examples", rest @ ..] => examples::examples(rest),
         ["endure", rest @ ..] => endure::endure(rest),
         ["papers", rest @ ..] => {
             let build = shell::words("cargo run --release --quiet --package pantler-papers --");

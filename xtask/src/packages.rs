@@ -57,6 +57,19 @@ pub const RIVALS: &[&str] = &[
     "xz-utils",
 ];
 
+/// What `cargo xtask examples` needs.
+pub const EXAMPLES: &[&str] = &[
+    "cscope",
+    "dpkg-dev",
+    "libncurses-dev",
+    "linux-source-6.1",
+    "make",
+    "patch",
+    "postgresql",
+    "util-linux",
+    "xz-utils",
+];
+
 /// What the demo needs.
 pub const DEMO: &[&str] = &["cscope", "fuse3", "linux-source-6.1", "xz-utils"];
 

@@ -23,7 +23,7 @@ use crate::wanted::Wanted;
 
 mod arms;
 mod paired;
-mod postgres;
+pub mod postgres;
 mod report;
 mod rows;
 mod store;

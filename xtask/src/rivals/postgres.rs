@@ -47,10 +47,16 @@ $ask -c "SELECT pg_relation_filepath('report')" > cold"#
 
 /// Gives a folder to user postgres.
 pub fn give(folder: &Path) -> Result<()> {
+    let (user, group) = identity()?;
+    Ok(chown(folder, Some(user), Some(group))?)
+}
+
+/// User and group postgres.
+pub fn identity() -> Result<(u32, u32)> {
     let id = |option| -> Result<u32> {
         shell::output(&["id", option, "postgres"])?.trim().parse().context("no user postgres")
     };
-    Ok(chown(folder, Some(id("-u")?), Some(id("-g")?))?)
+    Ok((id("-u")?, id("-g")?))
 }
 
 /// The files that are named in a list of [`write`](fn@write), `hot` or `cold`.
