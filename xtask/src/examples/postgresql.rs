@@ -133,7 +133,9 @@ trap 'kill -INT $server; wait $server' EXIT
 until $bin/pg_isready -q -h {sockets}; do kill -0 $server; sleep 0.02; done
 ask() {{ psql -qAt -h {sockets} postgres -c "$1"; }}
 case "$1" in */patched/*)
-  ask "CREATE EXTENSION IF NOT EXISTS pantler"
+  ask "SET client_min_messages = error; CREATE EXTENSION IF NOT EXISTS pantler"
+  for look in $(seq 100); do [ "$(ask "SELECT pantler_connections()")" = 0 ] || break; sleep 0.02; done
+  [ "$(ask "SELECT pantler_connections()")" = 1 ]
   ask "SELECT pantler_set_priority('inner_unique1', 1)" > /dev/null;;
 esac
 ask "SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_bitmapscan = off; SELECT count(*), min(i.text), max(o.text) FROM outer_tuples o JOIN inner_tuples i USING (unique1)"
