@@ -302,10 +302,11 @@ impl Owners {
         }
     }
 
-    /// Ends the control of an owner, if it has any: the hints end, and its blocks, which are
+    /// Ends the control of an owner, if it has any, and is no program: the hints end, and its blocks, which are
     /// returned in no order, are on no list.
     pub(crate) fn disband(&mut self, key: OwnerKey, entries: &mut Entries) -> Vec<Handle> {
-        let manager = self.alive_mut(key).and_then(|record| record.manager.take());
+        let owner = self.alive_mut(key).filter(|record| !record.is_program);
+        let manager = owner.and_then(|record| record.manager.take());
         let Some(mut manager) = manager else { return Vec::new() };
         self.in_control -= 1;
         let frames: Vec<Handle> = manager.frames(&self.managed).collect();
