@@ -136,7 +136,9 @@ impl MountBody {
     }
 
     fn owners(&self) -> HashMap<OwnerId, Owner> {
-        self.core.programs.owners().all().into_iter().map(|owner| (owner.id, owner)).collect()
+        let owners = self.core.programs.owners();
+        let shown = owners.all().into_iter().chain(owners.programs());
+        shown.map(|owner| (owner.id, owner)).collect()
     }
 
     /// Refuses a speaker that named a file without the right to read it: what is cached of a file

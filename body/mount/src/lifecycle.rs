@@ -26,7 +26,8 @@ impl Lifecycle {
     /// children.
     pub(crate) fn pass_on_notices(&self) {
         for (id, notice) in self.shelf.cache.take_notices() {
-            let owner = self.owners.get(id);
+            let program = || self.owners.programs().into_iter().find(|program| program.id == id);
+            let owner = self.owners.get(id).or_else(program);
             let uid = owner.as_ref().map(|owner| owner.uid);
             let name = owner.map_or_else(|| format!("owner-{}", id.0), |owner| owner.name);
             match notice {

@@ -16,6 +16,7 @@ use crate::descent::Descent;
 use crate::descriptors::Descriptors;
 use pantler_kernel::process::{Member, cgroup_of, is_thread_of, lineage, process_of};
 
+mod commands;
 mod key;
 mod registry;
 
@@ -280,6 +281,23 @@ impl Owners {
     /// An owner that is known.
     pub(crate) fn get(&self, id: OwnerId) -> Option<Owner> {
         self.registry().owners.get(&id).cloned()
+    }
+
+    /// What a new owner runs, and programs that ended to make room for it.
+    pub(crate) fn program_of(&self, id: OwnerId) -> (Option<OwnerId>, Vec<OwnerId>) {
+        let mut registry = self.registry();
+        let ended = registry.commands.take_ended();
+        (registry.owners.get(&id).and_then(|owner| owner.program), ended)
+    }
+
+    /// What owners run, each shown as an owner: blocks of several that run the same are its.
+    pub(crate) fn programs(&self) -> Vec<Owner> {
+        let registry = self.registry();
+        let shown = |(id, uid, command): (OwnerId, u32, &str)| {
+            let name = format!("all {command}");
+            Owner { id, name, uid, pid: None, live: true, program: None }
+        };
+        registry.commands.all().map(shown).collect()
     }
 
     /// An owner lost control: its children begin without.

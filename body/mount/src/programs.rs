@@ -105,11 +105,23 @@ impl Programs {
     fn begin_owner(&self, new: NewOwner) {
         self.inherit(new.id, new.inherits, new.process, new.uid, new.former);
         if new.is_owner_new {
+            self.join_program(new.id);
             self.defaults().apply(self.cache(), new.uid, new.id);
         }
         if let Some(watch) = new.watch {
             self.reaper.watch(watch);
         }
+    }
+
+    /// A new owner is learnt of together with others that run the same.
+    fn join_program(&self, owner: OwnerId) {
+        let (program, ended) = self.owners().program_of(owner);
+        self.cache().with_steward(|steward| {
+            ended.into_iter().for_each(|program| steward.exit(program));
+            if let Some(program) = program {
+                steward.join_program(owner, program);
+            }
+        });
     }
 
     pub(crate) fn hint_owner(
@@ -220,6 +232,9 @@ impl Programs {
             let (owner, is_new) = self.owners().begin_run(&run.name, run.uid, leader);
             let what = if is_new { Inherits::All } else { Inherits::Nothing };
             self.inherit(owner, what, leader, run.uid, former);
+            if is_new {
+                self.join_program(owner);
+            }
             self.defaults().apply(self.cache(), run.uid, owner);
             let begin =
                 |profile: &Profile| self.cache().with_steward(|steward| profile.begin(steward, owner));

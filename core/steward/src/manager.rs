@@ -56,6 +56,11 @@ impl Manager {
         manager
     }
 
+    /// The manager of a program, whose part of the cache is not known.
+    pub(crate) fn of_program(seed: u64, policy: Spec) -> Self {
+        Self::common(seed, policy, 1)
+    }
+
     // Notices.
 
     /// A block that is not cached was referenced, and will come to this owner: a sixth notice, for

@@ -20,7 +20,13 @@
 //!
 //! O1  `index` names exactly the live owners, but for the common owner.
 //! O2  A record's `blocks` counts the entries that name its key. A dead record has some.
-//! O3  `in_control` counts the managers, but for the common owner's.
+//! O3  `in_control` counts the managers, but for the common owner's and those of programs.
+//! O4  `programs` counts the records of programs. Each is alive and has a manager, and `member_of`
+//!     names one of them, or the common owner.
+//!
+//! A *program* is what owners without control have in common that run one after the other or beside
+//! each other: it has a manager, which keeps their blocks as the common owner's does. What that
+//! learnt outlives each of them. Why so: docs/decisions/0159-programs-on-a-mount.md.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -45,11 +51,17 @@ struct OwnerRecord {
     /// Present while the owner is in control. The common owner's is present when its policy is not
     /// LRU.
     manager: Option<Box<Manager>>,
+    /// It is a program: its manager keeps blocks of its members.
+    is_program: bool,
+    /// The program that it belongs to, or the common owner: whose manager keeps its blocks while it
+    /// has none, and once it is dead.
+    member_of: OwnerKey,
 }
 
 impl OwnerRecord {
     fn new(id: Option<OwnerId>, manager: Option<Box<Manager>>) -> Self {
-        Self { id, alive: true, counters: Counters::default(), revoked: false, manager }
+        let (counters, revoked) = (Counters::default(), false);
+        Self { id, alive: true, counters, revoked, manager, is_program: false, member_of: COMMON }
     }
 
     fn in_use(&self) -> bool {
@@ -72,6 +84,7 @@ pub(crate) struct Owners {
     /// Links of all managers' lists.
     managed: Links,
     in_control: u32,
+    programs: u32,
     /// Counters of owners without a record any more.
     past: Counters,
     max: u32,
@@ -86,6 +99,7 @@ impl Owners {
             last: None,
             managed: Links::with_stamps(0),
             in_control: 0,
+            programs: 0,
             past: Counters::default(),
             max,
         }
@@ -128,9 +142,9 @@ impl Owners {
         key
     }
 
-    /// Live owners, the common owner left out.
+    /// Live owners, the common owner and programs left out.
     pub(crate) fn live(&self) -> usize {
-        self.index.len() as usize
+        (self.index.len() - self.programs) as usize
     }
 
     /// The owner is dead: its id is free for another life.
@@ -204,7 +218,7 @@ impl Owners {
         (0..).zip(&self.records).filter(|(_, record)| record.alive)
     }
 
-    /// Live owners, the common owner first.
+    /// Live owners and programs, the common owner first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (OwnerKey, OwnerStat)> {
         self.live_records().map(|(key, record)| (key, record.stat()))
     }
@@ -224,7 +238,60 @@ impl Owners {
     /// Whether an owner other than the common one is in control, revoked or not.
     #[inline]
     pub(crate) fn is_in_control(&self, key: OwnerKey) -> bool {
-        key != COMMON && self.manager(key).is_some()
+        key != COMMON && self.manager(key).is_some() && !self.is_program(key)
+    }
+
+    // Programs.
+
+    pub(crate) fn programs(&self) -> u32 {
+        self.programs
+    }
+
+    #[inline]
+    pub(crate) fn is_program(&self, key: OwnerKey) -> bool {
+        self.alive(key).is_some_and(|record| record.is_program)
+    }
+
+    /// An owner without blocks becomes a program.
+    pub(crate) fn begin_program(&mut self, key: OwnerKey, manager: Manager) {
+        if let Some(record) = self.alive_mut(key) {
+            (record.manager, record.is_program) = (Some(Box::new(manager)), true);
+            self.programs += 1;
+        }
+    }
+
+    /// The program of an owner, or the common owner.
+    pub(crate) fn program_of(&self, key: OwnerKey) -> OwnerKey {
+        self.alive(key).map_or(COMMON, |record| record.member_of)
+    }
+
+    /// Blocks of an owner; of a program, also those of its members, the dead included.
+    pub(crate) fn held_by(&self, key: OwnerKey) -> u32 {
+        if !self.is_program(key) {
+            return self.blocks(key);
+        }
+        let members = self.records.iter().filter(|record| record.member_of == key && record.in_use());
+        members.map(|record| record.counters.blocks).sum::<u32>() + self.blocks(key)
+    }
+
+    /// The blocks of an owner, which are on no manager's list, are kept by that program's from now
+    /// on.
+    pub(crate) fn join(&mut self, key: OwnerKey, program: OwnerKey) {
+        if let Some(record) = self.alive_mut(key) {
+            record.member_of = program;
+        }
+    }
+
+    /// The manager of a program, which keeps no block any more, ends, and its members are the
+    /// common owner's.
+    pub(crate) fn end_program(&mut self, program: OwnerKey) {
+        let ended = self.alive_mut(program).filter(|record| record.is_program);
+        let Some(record) = ended else { return };
+        (record.manager, record.is_program) = (None, false);
+        self.programs -= 1;
+        for record in self.records.iter_mut().filter(|record| record.member_of == program) {
+            record.member_of = COMMON;
+        }
     }
 
     /// C8: an owner without a manager gets one.
@@ -235,10 +302,11 @@ impl Owners {
         }
     }
 
-    /// Ends the control of an owner, if it has any: the hints end, and its blocks, which are
+    /// Ends the control of an owner, if it has any, and is no program: the hints end, and its blocks, which are
     /// returned in no order, are on no list.
     pub(crate) fn disband(&mut self, key: OwnerKey, entries: &mut Entries) -> Vec<Handle> {
-        let manager = self.alive_mut(key).and_then(|record| record.manager.take());
+        let owner = self.alive_mut(key).filter(|record| !record.is_program);
+        let manager = owner.and_then(|record| record.manager.take());
         let Some(mut manager) = manager else { return Vec::new() };
         self.in_control -= 1;
         let frames: Vec<Handle> = manager.frames(&self.managed).collect();
@@ -261,14 +329,16 @@ impl Owners {
         Some((record.manager.as_deref_mut()?, &mut self.managed))
     }
 
-    /// The owner with the manager that keeps the blocks of `owner`: itself, or the common owner.
-    /// The common owner's manager also keeps the blocks of owners that exited without control.
+    /// The owner with the manager that keeps the blocks of `owner`: itself, its program, or the
+    /// common owner. The manager of those also keeps the blocks of owners that exited without
+    /// control.
     #[inline]
     pub(crate) fn keeper(&self, owner: OwnerKey) -> OwnerKey {
-        match self.alive(owner) {
-            Some(record) if record.manager.is_some() => owner,
-            _ if owner == NOBODY => NOBODY,
-            _ => COMMON,
+        match self.records.get(owner as usize) {
+            Some(record) if record.alive && record.manager.is_some() => owner,
+            Some(record) => record.member_of,
+            None if owner == NOBODY => NOBODY,
+            None => COMMON,
         }
     }
 
@@ -379,7 +449,7 @@ impl Owners {
         }
     }
 
-    /// Checks O1 to O3, all managers, and S2: a block that weighs is on a manager's list if its
+    /// Checks O1 to O4, all managers, and S2: a block that weighs is on a manager's list if its
     /// owner has a keeper's manager.
     pub(crate) fn validate(&self, entries: &Entries, weighing: impl Iterator<Item = Handle>) {
         let mut live = 0;
@@ -394,8 +464,15 @@ impl Owners {
             }
         }
         assert_eq!(live, self.index.len(), "O1: a dead owner is found");
-        let in_control = self.managers().filter(|(key, _)| *key != COMMON).count();
+        let in_control = self.managers().filter(|(key, _)| self.is_in_control(*key)).count();
         assert_eq!(self.in_control as usize, in_control, "O3: owners in control");
+        let programs = self.records.iter().filter(|record| record.is_program);
+        let managed = programs.clone().filter(|record| record.alive && record.manager.is_some());
+        assert_eq!(self.programs as usize, programs.count(), "O4: programs");
+        assert_eq!(self.programs as usize, managed.count(), "O4: programs without a manager");
+        for record in self.records.iter().filter(|record| record.in_use()) {
+            assert!(record.member_of == COMMON || self.is_program(record.member_of), "O4: no program");
+        }
         for (_, manager) in self.managers() {
             manager.validate(&self.managed, |frame| entries[frame]);
         }

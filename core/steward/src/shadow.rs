@@ -31,7 +31,7 @@ use core::hash::BuildHasher;
 use foldhash::fast::FixedState;
 
 use crate::owners::{COMMON, OwnerKey, Owners};
-use crate::{Access, Block, Lookahead, Notice, Options, OwnerId, OwnerStat, Revocation, Steward};
+use crate::{Access, Block, Lookahead, Notice, Options, OwnerId, Revocation, Steward};
 
 /// Most frames of a shadow when it begins.
 const FRAMES: u32 = 4096;
@@ -77,7 +77,7 @@ impl Shadow {
     /// Whether a cache of `frames` whole blocks still needs it, and can be followed as closely as
     /// when the shadow began, at the same cost.
     pub(crate) fn is_of_use(&self, owners: &Owners, frames: u32) -> bool {
-        let is_needed = self.excess > 0 || owners.in_control() > 0 && owners.live() > 1;
+        let is_needed = self.excess > 0 || owners.in_control() + owners.programs() > 0 && owners.live() > 1;
         let frames = frames >> self.shift;
         is_needed && frames <= 2 * FRAMES && (self.shift == 0 || frames >= FRAMES / 4)
     }
@@ -123,7 +123,7 @@ impl Shadow {
         (self.missed, self.without, self.excess) = (0, 0, 0);
         let in_control = owners.iter().filter_map(|(key, stat)| {
             let id = stat.id.filter(|_| key != COMMON && stat.in_control && !stat.revoked)?;
-            Some((self.surplus(id, &stat, weighing), Reverse(id), key))
+            Some((self.surplus(id, owners.held_by(key), weighing), Reverse(id), key))
         });
         let (_, Reverse(id), key) = in_control.filter(|(surplus, ..)| *surplus > 0).max()?;
         Some((key, id, notice))
@@ -131,10 +131,9 @@ impl Shadow {
 
     /// By how much of the cache an owner holds more than of the shadow, in units that depend on
     /// both only.
-    fn surplus(&self, owner: OwnerId, stat: &OwnerStat, weighing: u32) -> i64 {
+    fn surplus(&self, owner: OwnerId, held: u32, weighing: u32) -> i64 {
         let there = self.steward.owner_counters(owner).map_or(0, |counters| counters.blocks);
-        i64::from(stat.counters.blocks) * i64::from(self.steward.capacity())
-            - i64::from(there) * i64::from(weighing)
+        i64::from(held) * i64::from(self.steward.capacity()) - i64::from(there) * i64::from(weighing)
     }
 
     pub(crate) fn validate(&self) {

@@ -362,21 +362,20 @@ impl Steward {
                 self.entries[frame].brought = Brought::Reference;
                 self.own(owner, frame);
             } else {
-                if self.entries[frame].owner != owner {
-                    self.share_between(owner, frame);
+                if self.entries[frame].owner == owner || !self.share_between(owner, frame) {
+                    self.tell_accessed(frame, goes_on);
                 }
-                self.tell_accessed(frame, goes_on);
             }
         }
         if arriving { Access::Arriving(Frame(frame)) } else { Access::Hit(Frame(frame)) }
     }
 
-    /// Tells the manager that keeps the block, if one does; the common owner's only of a new use of
-    /// it (V11).
+    /// Tells the manager that keeps the block, if one does; the common owner's and a program's only
+    /// of a new use of it (V11).
     #[inline]
     fn tell_accessed(&mut self, frame: Handle, goes_on: bool) {
         let entry = &mut self.entries[frame];
-        if entry.level == NO_LEVEL || goes_on && self.owners.keeper(entry.owner) == COMMON {
+        if entry.level == NO_LEVEL || goes_on && !self.owners.is_in_control(self.owners.keeper(entry.owner)) {
             return;
         }
         if let Some((manager, managed)) = self.owners.manager_for_mut(entry.owner) {
@@ -384,19 +383,28 @@ impl Steward {
         }
     }
 
-    /// A1: a second live owner references the block. Owners without control count as one, the
-    ///     common owner.
-    fn share_between(&mut self, owner: OwnerKey, frame: Handle) {
-        let holder = self.entries[frame].owner;
-        if self.owners.stat(holder).is_none() {
-            return;
+    /// A1: another owner references the block. Owners without control count as one, the common
+    ///     owner, or their program where they have the same. Says whether the block came to a
+    ///     manager by that, which need not be told of the reference.
+    fn share_between(&mut self, owner: OwnerKey, frame: Handle) -> bool {
+        let Entry { owner: holder, block, .. } = self.entries[frame];
+        let (keeper, kept_by) = (self.owners.keeper(owner), self.owners.keeper(holder));
+        let is_of_two_programs = keeper != kept_by && self.owners.is_program(kept_by);
+        if self.owners.stat(holder).is_none() && !is_of_two_programs {
+            return false;
         }
         if self.owners.is_in_control(owner) || self.owners.is_in_control(holder) {
             self.unmanage(frame);
             self.owners.charge(&mut self.entries[frame], NOBODY);
-        } else if holder != COMMON {
-            self.owners.charge(&mut self.entries[frame], COMMON);
+        } else if is_of_two_programs {
+            self.unmanage(frame);
+            self.owners.missing_block(COMMON, block);
+            self.own(COMMON, frame);
+            return true;
+        } else if holder != kept_by {
+            self.owners.charge(&mut self.entries[frame], kept_by);
         }
+        false
     }
 
     /// L2, L5: a newcomer that was referenced takes a frame at the MRU end.

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 
 use pantler_steward::OwnerId;
 
+use super::commands::Commands;
 use super::key::Key;
 use crate::descent::{Descent, Fallen, answers};
 use crate::descriptors::Charge;
@@ -25,6 +26,8 @@ pub(crate) struct Owner {
     pub(crate) uid: u32,
     pub(crate) pid: Option<u32>,
     pub(crate) live: bool,
+    /// What it runs, and shares with all that run the same: what it reads is learnt for that.
+    pub(crate) program: Option<OwnerId>,
 }
 
 /// All that the owners of a mount are found by.
@@ -39,6 +42,7 @@ pub(super) struct Registry {
     pub(super) runs: Vec<Run>,
     /// Owners that lost control.
     pub(super) fallen: Fallen,
+    pub(super) commands: Commands,
     next: u64,
 }
 
@@ -90,14 +94,22 @@ impl Registry {
         *self.counts.entry(uid).or_default() += 1;
         self.next += 1;
         let id = OwnerId(self.next);
-        let (name, pid) = match &key {
-            Key::Process(pid, _) => (format!("{}({pid})", command_of(*pid)), Some(*pid)),
+        let (command, pid) = match &key {
+            Key::Process(pid, _) => (command_of(*pid), Some(*pid)),
             Key::Cgroup(path) => (path.clone(), None),
             Key::User(uid) => (format!("user-{uid}"), None),
             Key::Name(_, name) => (name.clone(), Some(process)),
         };
+        let name = match &key {
+            Key::Process(pid, _) => format!("{command}({pid})"),
+            _ => command.clone(),
+        };
+        let owners = &self.owners;
+        let is_used = |program| owners.values().any(|owner| owner.program == Some(program));
+        let program = self.commands.program(uid, command, OwnerId(self.next + 1), is_used);
+        self.next += u64::from(program == Some(OwnerId(self.next + 1)));
         self.keys.insert(key, id);
-        self.owners.insert(id, Owner { id, name, uid, pid, live: true });
+        self.owners.insert(id, Owner { id, name, uid, pid, live: true, program });
         (id, true)
     }
 

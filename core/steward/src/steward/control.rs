@@ -12,7 +12,7 @@ use crate::entry::{Brought, Entries, Entry, Room};
 use crate::manager::Manager;
 use crate::owners::{COMMON, NOBODY, OwnerKey};
 use crate::shadow::Shadow;
-use crate::{Access, Action, Block, FileId, HintError, OwnerId};
+use crate::{Access, Action, Block, FileId, HintError, OwnerId, OwnerStat};
 
 impl Steward {
     // Owners.
@@ -41,6 +41,7 @@ impl Steward {
     /// With a policy of its own the common owner keeps the blocks of owners that exit from it.
     pub fn exit(&mut self, owner: OwnerId) {
         let Some(key) = self.owners.find(owner) else { return };
+        self.end_program(key);
         for frame in self.disband(key) {
             self.owners.charge(&mut self.entries[frame], NOBODY);
         }
@@ -98,6 +99,58 @@ impl Steward {
             if let Some((manager, _)) = self.owners.manager_mut(key) {
                 manager.is_silent = true;
             }
+        }
+    }
+
+    /// `owner` is one of those that run `program` and say nothing of what they read: while it has no
+    /// control its blocks are kept by the `auto` of that program. A program that is unknown begins.
+    /// It ends by [`exit`](Self::exit), and not with the last that runs it.
+    ///
+    /// Nothing changes where the common owner's policy is another than `auto`, for that was chosen
+    /// for all; over tiers, where what leaves goes down in one order; and past the bound of
+    /// managers.
+    pub fn join_program(&mut self, owner: OwnerId, program: OwnerId) {
+        let policy = self.options.common_policy;
+        let finds = policy.policy_name() == Some(PolicyName::Auto) && self.tiers.is_none();
+        if !finds || !self.options.allocation.has_managers() {
+            return;
+        }
+        let known = self.owners.find(program).is_some_and(|key| self.owners.is_program(key));
+        if !known && self.owners.programs() + self.managers() >= self.options.limits.managers {
+            return;
+        }
+        let (key, program) = (self.owners.key(owner), self.owners.key(program));
+        if key == COMMON || program == COMMON || key == program || self.owners.program_of(key) == program {
+            return;
+        }
+        if self.owners.is_program(key) || !known && self.owners.stat(program).is_some_and(was_an_owner) {
+            return;
+        }
+        if !known {
+            self.owners.begin_program(program, Manager::of_program(self.options.seed, policy));
+        }
+        let is_in_control = self.owners.is_in_control(key);
+        let frames = if is_in_control { Vec::new() } else { self.own_blocks_in_order(key) };
+        frames.iter().for_each(|&frame| self.unmanage(frame));
+        self.owners.join(key, program);
+        frames.iter().for_each(|&frame| self.manage(frame));
+    }
+
+    /// What a program's manager keeps is the common owner's to keep, from the block that came to it
+    /// first on.
+    fn end_program(&mut self, program: OwnerKey) {
+        if !self.owners.is_program(program) {
+            return;
+        }
+        let mut frames: Vec<Handle> = self.owners.listed(program).collect();
+        frames.sort_unstable_by_key(|&frame| self.owners.stamp(frame));
+        frames.iter().for_each(|&frame| self.unmanage(frame));
+        self.owners.end_program(program);
+        for frame in frames {
+            if self.entries[frame].owner == program {
+                self.owners.charge(&mut self.entries[frame], COMMON);
+            }
+            self.manage(frame);
         }
     }
 
@@ -246,7 +299,7 @@ impl Steward {
             return Err(HintError::TooManyOwners(limits.managers));
         }
         let key = self.owners.key(owner);
-        if key == COMMON {
+        if key == COMMON || self.owners.is_program(key) {
             return Err(HintError::TooManyOwners(limits.owners));
         }
         if self.owners.is_in_control(key) {
@@ -322,6 +375,9 @@ impl Steward {
         let is_silent = self.manager_of(owner).is_some_and(|manager| manager.is_silent);
         let is_oblivious =
             is_silent || self.owner(owner).is_none_or(|it| it.revoked || it.counters.overrules == 0);
+        // There a program is one owner: what it holds is compared as a whole.
+        let program = self.owners.find(owner).map(|key| self.owners.program_of(key));
+        let owner = program.and_then(|program| self.owners.id(program)).unwrap_or(owner);
         let Some(shadow) = self.shadow.as_deref_mut() else { return };
         let hit = shadow.reference(owner, block, pages, weighing);
         if is_oblivious
@@ -349,4 +405,9 @@ impl Steward {
             shadow.tell(event);
         }
     }
+}
+
+/// Whether it did what owners do, so that it is no new program.
+fn was_an_owner(stat: OwnerStat) -> bool {
+    stat.in_control || stat.revoked || stat.counters != Default::default()
 }

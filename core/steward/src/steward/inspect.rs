@@ -1,9 +1,10 @@
 //! Looking at a steward: counters, explanations, and the check of all invariants.
 
+use core::cmp::Reverse;
+
 use super::Steward;
 use crate::entry::{NO_LEVEL, Room};
 use crate::lists::{ListStat, Prefetched};
-use crate::owners::COMMON;
 use crate::{
     Block, Counters, Decision, Explanation, FileId, FileStat, Frame, Options, OwnerId, OwnerStat, PolicyName,
     PriorityStat,
@@ -43,10 +44,12 @@ impl Steward {
     }
 
     /// The policy in whose order blocks of owners without control leave now: of `auto`, the one
-    /// that it follows.
+    /// that it follows. Where there are programs it is that of the one with the most blocks.
     pub fn followed(&self) -> PolicyName {
-        let common = self.owners.manager(COMMON).and_then(|manager| manager.levels().next());
-        common.map_or(PolicyName::Lru, |level| level.blocks.followed())
+        let keeps = self.owners.managers().filter(|(key, _)| !self.owners.is_in_control(*key));
+        let levels = keeps.filter_map(|(key, manager)| Some((key, manager.levels().next()?)));
+        let most = levels.max_by_key(|(key, level)| (level.blocks.len(), Reverse(*key)));
+        most.map_or(PolicyName::Lru, |(_, level)| level.blocks.followed())
     }
 
     /// Placeholders in the table.
@@ -78,12 +81,18 @@ impl Steward {
 
     /// Live owners, the common owner first.
     pub fn owners(&self) -> impl Iterator<Item = OwnerStat> {
-        self.owners.iter().map(|(_, stat)| stat)
+        let owners = self.owners.iter().filter(|(key, _)| !self.owners.is_program(*key));
+        owners.map(|(_, stat)| stat)
     }
 
     /// A live owner.
     pub fn owner(&self, owner: OwnerId) -> Option<OwnerStat> {
         self.owners.stat(self.owners.find(owner)?)
+    }
+
+    /// Programs that owners have in common.
+    pub fn programs(&self) -> u32 {
+        self.owners.programs()
     }
 
     /// Owners in control, revoked ones included.

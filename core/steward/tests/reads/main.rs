@@ -141,6 +141,8 @@ fn through(pattern: &Pattern, owners: usize, hint: Option<PolicyName>) -> u64 {
     if let Some(policy) = hint {
         (0..owners).for_each(|reader| body.steward.set_policy(owner(reader), 0, policy).unwrap());
     }
+    // As on a mount: one program, of one process or of several.
+    (0..owners).for_each(|reader| body.steward.join_program(owner(reader), OwnerId(1000)));
     for read in &pattern.reads {
         let size = pattern.sizes[read.file as usize];
         body.read(owner(read.reader), FileId(read.file), read.offset..read.offset + read.length, size);
