@@ -208,8 +208,12 @@ mod tests {
     fn what_owners_take_from_each_other_is_summed_up() {
         let mut steward = Steward::new(Options { log: 100, ..Options::new(4) }).unwrap();
         let blocks = |file, count| (0..count).map(move |index| Block::new(FileId(file), index));
-        blocks(1, 4).for_each(|block| _ = steward.access(OwnerId(1), block));
-        blocks(2, 3).for_each(|block| _ = steward.access(OwnerId(2), block));
+        for (owner, file, count) in [(1, 1, 4), (2, 2, 3)] {
+            for block in blocks(file, count) {
+                steward.access(OwnerId(owner), block);
+                steward.fetched(block);
+            }
+        }
         let takings = TakingStat::all(&steward, |id| id.0.to_string());
         assert_eq!(takings, [TakingStat { from: "1".into(), to: "2".into(), blocks: 3 }]);
     }
