@@ -53,8 +53,8 @@ struct OwnerRecord {
     manager: Option<Box<Manager>>,
     /// It is a program: its manager keeps blocks of its members.
     is_program: bool,
-    /// The program that it belongs to, or the common owner. The manager there keeps its blocks while
-    /// it has none, and once it is dead.
+    /// The program that it belongs to, or the common owner. The manager there keeps its blocks
+    /// while it has none, and once it is dead.
     member_of: OwnerKey,
 }
 
