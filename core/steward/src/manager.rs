@@ -56,7 +56,7 @@ impl Manager {
         manager
     }
 
-    /// The manager of a program, whose part of the cache is not known.
+    /// The manager of a program. Its part of the cache is not known.
     pub(crate) fn of_program(seed: u64, policy: Spec) -> Self {
         Self::common(seed, policy, 1)
     }

@@ -53,8 +53,8 @@ struct OwnerRecord {
     manager: Option<Box<Manager>>,
     /// It is a program: its manager keeps blocks of its members.
     is_program: bool,
-    /// The program that it belongs to, or the common owner: whose manager keeps its blocks while it
-    /// has none, and once it is dead.
+    /// The program that it belongs to, or the common owner. The manager there keeps its blocks
+    /// while it has none, and once it is dead.
     member_of: OwnerKey,
 }
 
@@ -302,8 +302,8 @@ impl Owners {
         }
     }
 
-    /// Ends the control of an owner, if it has any, and is no program: the hints end, and its blocks, which are
-    /// returned in no order, are on no list.
+    /// Ends the control of an owner, if it has any, and is no program: the hints end, and its
+    /// blocks, which are returned in no order, are on no list.
     pub(crate) fn disband(&mut self, key: OwnerKey, entries: &mut Entries) -> Vec<Handle> {
         let owner = self.alive_mut(key).filter(|record| !record.is_program);
         let manager = owner.and_then(|record| record.manager.take());

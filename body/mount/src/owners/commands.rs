@@ -1,5 +1,5 @@
-//! What owners run: those of a user with the same command are one program to the steward, so that
-//! what a process taught is there for the next one.
+//! What owners run. Those of a user with the same command are one program to the steward: the next
+//! process goes on with what the one before it taught.
 //!
 //! A process is known by the name that the kernel has of it when it first asks something of the
 //! mount. It may choose that name, and by that share with processes of its own user alone.

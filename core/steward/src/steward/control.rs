@@ -102,9 +102,9 @@ impl Steward {
         }
     }
 
-    /// `owner` is one of those that run `program` and say nothing of what they read: while it has no
-    /// control its blocks are kept by the `auto` of that program. A program that is unknown begins.
-    /// It ends by [`exit`](Self::exit), and not with the last that runs it.
+    /// `owner` runs `program` and says nothing of what it reads: while it has no control its blocks
+    /// are kept by the `auto` of that program. A program that is unknown begins. It ends by
+    /// [`exit`](Self::exit), and not with the last that runs it.
     ///
     /// Nothing changes where the common owner's policy is another than `auto`, for that was chosen
     /// for all; over tiers, where what leaves goes down in one order; and past the bound of
@@ -136,8 +136,7 @@ impl Steward {
         frames.iter().for_each(|&frame| self.manage(frame));
     }
 
-    /// What a program's manager keeps is the common owner's to keep, from the block that came to it
-    /// first on.
+    /// The common owner gets what a program's manager keeps, in the order in which that got it.
     fn end_program(&mut self, program: OwnerKey) {
         if !self.owners.is_program(program) {
             return;
