@@ -226,9 +226,12 @@ impl Owners {
     pub(crate) fn begin_run(&self, name: &str, uid: u32, leader: u32) -> (OwnerId, bool) {
         let mut registry = self.registry();
         let (id, is_new) = registry.owner(Key::Name(uid, name.to_owned()), uid, leader);
-        if let Some(owner) = registry.owners.get_mut(&id) {
-            owner.live = true;
+        let goes_on = registry.owners.get_mut(&id).is_some_and(|owner| {
             owner.pid = Some(leader);
+            std::mem::replace(&mut owner.live, true)
+        });
+        if !goes_on {
+            registry.find_program(id);
         }
         registry.runs.push(Run { leader, uid, owner: id });
         drop(registry);
@@ -392,6 +395,28 @@ mod tests {
         assert_eq!(owners.exited(first + OWNERS_PER_USER_MAX, 5), None);
         assert_eq!((owners.exited(first, 5), owners.exited(first + 1, 5)), (Some(own[0]), Some(own[1])));
         assert_ne!(process(first + OWNERS_PER_USER_MAX + 2), late);
+    }
+
+    #[test]
+    fn runs_of_one_command_are_one_program_and_those_that_ended_make_room() {
+        let owners = Owners::new(OwnerBy::Process);
+        let program = |name: &str, leader: u32, keep| {
+            let (id, _) = owners.begin_run(name, 7, leader);
+            let (program, _) = owners.program_of(id);
+            owners.end_run(id, leader, keep);
+            program
+        };
+        // Beyond any number that a process can have.
+        let first = 1 << 30;
+        let searches: Vec<_> =
+            (first..first + 8).map(|leader| program(&format!("cscope-{leader}"), leader, false)).collect();
+        assert!(searches[0].is_some() && searches.iter().all(|search| *search == searches[0]));
+        assert_ne!(program(&format!("tar-{first}"), first, false), searches[0]);
+        let night = program("night", first, true);
+        let others = |name: &str| (0..32).all(|at| program(&format!("{name}{at}"), first, true).is_some());
+        assert!(others("kept") && others("more"), "what was kept and is over pins no program");
+        let again = program("night", first, true);
+        assert!(again.is_some() && again != night, "it begins anew");
     }
 
     #[test]

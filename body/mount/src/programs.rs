@@ -113,7 +113,7 @@ impl Programs {
         }
     }
 
-    /// A new owner is learnt of together with others that run the same.
+    /// An owner is learnt of together with others that run the same.
     fn join_program(&self, owner: OwnerId) {
         let (program, ended) = self.owners().program_of(owner);
         self.cache().with_steward(|steward| {
@@ -232,9 +232,7 @@ impl Programs {
             let (owner, is_new) = self.owners().begin_run(&run.name, run.uid, leader);
             let what = if is_new { Inherits::All } else { Inherits::Nothing };
             self.inherit(owner, what, leader, run.uid, former);
-            if is_new {
-                self.join_program(owner);
-            }
+            self.join_program(owner);
             self.defaults().apply(self.cache(), run.uid, owner);
             let begin =
                 |profile: &Profile| self.cache().with_steward(|steward| profile.begin(steward, owner));

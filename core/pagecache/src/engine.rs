@@ -563,11 +563,11 @@ impl Engine {
         self.take_over(actor);
     }
 
-    /// Reads a file ahead in the kernel's place if that is worth it, and reads are told of: without
-    /// their events neither would read ahead.
+    /// Reads a file ahead in the kernel's place if that is worth it. Reads are to be told of from
+    /// then on: without their events neither would read ahead.
     fn take_over(&mut self, actor: Actor) {
-        if self.hits == Hits::Watched {
-            self.ahead.take_over(&self.beliefs, actor, &mut self.tasks);
+        if self.ahead.take_over(&self.beliefs, actor, &mut self.tasks) {
+            self.want_hits();
         }
     }
 

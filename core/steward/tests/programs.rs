@@ -44,6 +44,11 @@ fn what_one_process_taught_is_there_for_the_next() {
     }
     steward.validate();
     assert!(misses < 20 * 900 * 9 / 10, "LRU misses all 18,000, this {misses}");
+    steward.join_program(OwnerId(21), PROGRAM);
+    let cyclic = steward.followed_for(OwnerId(21));
+    assert_ne!(cyclic, PolicyName::Lru, "of its program");
+    assert_eq!(steward.followed_for(PROGRAM), cyclic);
+    assert_eq!(steward.followed_for(OwnerId(999)), PolicyName::Lru, "of the common owner");
 }
 
 #[test]
@@ -60,6 +65,9 @@ fn blocks_of_two_processes_are_the_program_s_and_of_two_programs_the_common_owne
     assert_eq!(owner(&steward), Some(OwnerId(1)));
     read(&mut steward, OwnerId(2), block);
     assert_eq!(owner(&steward), Some(PROGRAM));
+    let shown: Vec<_> = steward.programs_with_blocks().map(|stat| (stat.id, stat.counters.blocks)).collect();
+    assert_eq!(shown, [(Some(PROGRAM), 1)]);
+    assert!(steward.is_program(PROGRAM) && !steward.is_program(OwnerId(1)));
     read(&mut steward, OwnerId(3), block);
     assert_eq!(owner(&steward), None);
     steward.validate();

@@ -54,6 +54,9 @@ const SHARED: [&str; 10] = [
     ":!*.md",
 ];
 
+/// Behind the commit in [`describe`](Source::describe)'s words.
+const WITH_CHANGES: &str = " with changes";
+
 impl Source {
     /// That of a paper's experiments, in this working tree and on this machine.
     ///
@@ -75,20 +78,24 @@ impl Source {
 
     /// In words.
     pub fn describe(&self) -> String {
-        let changed = if self.changed { " with changes" } else { "" };
+        let changed = if self.changed { WITH_CHANGES } else { "" };
         format!("commit {}{changed}, seed {}, {}", self.commit, self.seed, self.kernel)
     }
 
     /// What changed the sources of a paper's document since the commit that it names, a line for
-    /// each commit, the newest first; none while it is of these sources.
+    /// each file outside of commits and for each commit, the newest first; none while it is of these
+    /// sources. A document of more than its commit is never.
     ///
     /// # Errors
     ///
     /// The document names no commit, or one that is not in this repository.
     pub fn changed_since(paper: &Paper, document: &str) -> Result<Vec<String>> {
         let made = commit_of(document).context("it names no commit")?;
+        let beside = document.contains(&format!("{made}{WITH_CHANGES}"));
+        let unknown = beside.then(|| format!("{made} had changes that are in no commit"));
+        let here = git(&["status", "--porcelain"], paper)?;
         let changes = git(&["log", "--format=%h %s", "--abbrev=8", &format!("{made}..HEAD")], paper)?;
-        Ok(changes.lines().map(str::to_owned).collect())
+        Ok(unknown.into_iter().chain(here.lines().chain(changes.lines()).map(str::to_owned)).collect())
     }
 
     /// The file of a result below `folder`.

@@ -33,9 +33,36 @@ impl Ratio {
         Some(Ratio { mean: mean.exp(), least: (mean - half).exp(), most: (mean + half).exp() })
     }
 
-    /// Whether it is the best, or within 3 % of it, or not told from it by these runs.
-    pub fn is_at_best(self) -> bool {
-        self.mean <= NEAR || (self.least <= 1.0 && self.least > 0.0)
+    /// What these runs say of it beside the best other.
+    pub fn verdict(self) -> Verdict {
+        if self.mean <= NEAR {
+            Verdict::Best
+        } else if self.least <= 1.0 && self.most.is_finite() {
+            Verdict::NotToldApart
+        } else {
+            Verdict::Behind
+        }
+    }
+}
+
+/// How one stands beside the best other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The best, or within 3 % of it.
+    Best,
+    /// Behind by the mean, though its interval reaches the best.
+    NotToldApart,
+    Behind,
+}
+
+impl Verdict {
+    /// In a cell.
+    pub fn mark(self) -> &'static str {
+        match self {
+            Verdict::Best => "*",
+            Verdict::NotToldApart => "?",
+            Verdict::Behind => "",
+        }
     }
 }
 
@@ -47,7 +74,7 @@ mod tests {
     fn pairs_that_drift_together_have_no_spread() {
         let ratio = Ratio::of(&[2.0, 4.0, 6.0], &[1.0, 2.0, 3.0]).unwrap();
         assert!((ratio.mean - 2.0).abs() < 1e-9 && (ratio.most - ratio.least).abs() < 1e-9, "{ratio:?}");
-        assert!(!ratio.is_at_best());
+        assert_eq!(ratio.verdict(), Verdict::Behind);
     }
 
     #[test]
@@ -60,12 +87,12 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_from_the_best_stands_beside_it() {
-        let at_best = |values: &[f64]| Ratio::of(values, &[1.0; 3]).unwrap().is_at_best();
-        assert!(at_best(&[1.02, 1.03, 1.02]), "within 3 %");
-        assert!(at_best(&[0.9, 1.1, 1.2]), "inside of the interval");
-        assert!(!at_best(&[1.1, 1.1, 1.12]), "behind");
-        assert!(!Ratio::of(&[1.1], &[1.0]).unwrap().is_at_best(), "one pair tells nothing");
+    fn what_cannot_be_told_from_the_best_is_not_the_best() {
+        let verdict = |values: &[f64]| Ratio::of(values, &[1.0; 3]).unwrap().verdict();
+        assert_eq!(verdict(&[1.02, 1.03, 1.02]), Verdict::Best, "within 3 %");
+        assert_eq!(verdict(&[0.9, 1.1, 1.2]), Verdict::NotToldApart);
+        assert_eq!(verdict(&[1.1, 1.1, 1.12]), Verdict::Behind);
+        assert_eq!(verdict(&[1.1]), Verdict::Behind, "one pair has no interval");
         assert_eq!(Ratio::of(&[], &[]), None);
     }
 }

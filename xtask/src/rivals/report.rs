@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use super::arms::Rival;
-use super::paired::Ratio;
+use super::paired::{Ratio, Verdict};
 use super::rows::Row;
 use crate::demo::groups::Memory;
 use crate::median::median;
@@ -217,14 +217,16 @@ impl Report {
         let names: Vec<&str> = ours.iter().map(|rival| rival.name()).collect();
         let mut text = String::new();
         for value in [VALUES[0], VALUES[1]] {
-            let (mut lines, mut rows, mut at_best) = (String::new(), 0, 0);
+            let mut lines = String::new();
+            let mut verdicts: Vec<Vec<Verdict>> = vec![Vec::new(); ours.len()];
             for section in &self.sections {
                 let Some((best, _)) = section.best(|rival| !rival.is_ours(), value) else { continue };
                 let others = section.values(best, value.of);
                 let ratios: Vec<Option<Ratio>> =
                     ours.iter().map(|rival| Ratio::of(&section.values(*rival, value.of), &others)).collect();
-                rows += 1;
-                at_best += usize::from(ratios.iter().flatten().any(|ratio| ratio.is_at_best()));
+                for (verdicts, ratio) in verdicts.iter_mut().zip(&ratios) {
+                    verdicts.extend(ratio.map(Ratio::verdict));
+                }
                 let cells: Vec<String> = ratios.into_iter().map(cell_of_ratio).collect();
                 let _ = writeln!(lines, "| {} | {} | {} |", section.name, best.name(), cells.join(" | "));
             }
@@ -235,8 +237,15 @@ impl Report {
                     value.title,
                     names.join(" | ")
                 );
-                let _ = writeln!(text, "| --- | --- |{}\n{lines}", " ---: |".repeat(ours.len()));
-                let _ = writeln!(text, "In {at_best} rows of {rows} one is at the best (*).");
+                let _ = writeln!(text, "| --- | --- |{}\n{}", " ---: |".repeat(ours.len()), lines.trim_end());
+                let best = |verdicts: &[Verdict]| {
+                    let count = |wanted| verdicts.iter().filter(|verdict| **verdict == wanted).count();
+                    let [best, unclear] = [Verdict::Best, Verdict::NotToldApart].map(count);
+                    format!("{best} and {unclear} of {}", verdicts.len())
+                };
+                let cells: Vec<String> = verdicts.iter().map(|verdicts| best(verdicts)).collect();
+                let _ = writeln!(text, "| * and ? | | {} |", cells.join(" | "));
+                let _ = writeln!(text, "\nBest or within 3 % of it (*), or not told apart from it (?).");
             }
         }
         text
@@ -256,15 +265,14 @@ impl Report {
     }
 }
 
-/// With the interval of 95 %, and a star for what is the best, within 3 % of it, or not told from
-/// it.
+/// With the interval of 95 %, and the mark of the verdict.
 fn cell_of_ratio(ratio: Option<Ratio>) -> String {
     let Some(ratio) = ratio else { return "-".to_owned() };
-    let star = if ratio.is_at_best() { "*" } else { "" };
+    let mark = ratio.verdict().mark();
     if ratio.most.is_finite() {
-        format!("{:.2} ({:.2}-{:.2}){star}", ratio.mean, ratio.least, ratio.most)
+        format!("{:.2} ({:.2}-{:.2}){mark}", ratio.mean, ratio.least, ratio.most)
     } else {
-        format!("{:.2}{star}", ratio.mean)
+        format!("{:.2}{mark}", ratio.mean)
     }
 }
 
@@ -306,9 +314,9 @@ mod tests {
         let text = report().beside_best();
         let has = |line: &str| assert!(text.contains(line), "{line}\n{text}");
         has("| row | best other | run |\n| --- | --- | ---: |\n| scan | kernel | 0.50 (0.50-0.50)* |\n");
-        has("In 1 rows of 1 one is at the best (*).");
+        has("| * and ? | | 1 and 0 of 1 |\n");
         has("| scan | kernel | 2.00 (2.00-2.00) |\n");
-        has("In 0 rows of 1 one is at the best (*).");
+        has("| * and ? | | 0 and 0 of 1 |\n");
     }
 
     #[test]

@@ -82,6 +82,16 @@ impl Run {
     }
 }
 
+/// The command in the name of an owner: names of processes, and of runs that were given none, end
+/// with a number that the next one has not.
+fn command_in(name: &str, process: Option<u32>) -> String {
+    let numbered = process.and_then(|process| {
+        let of_process = name.strip_suffix(&format!("({process})"));
+        of_process.or_else(|| name.strip_suffix(&format!("-{process}")))
+    });
+    numbered.unwrap_or(name).to_owned()
+}
+
 impl Registry {
     pub(super) fn owner(&mut self, key: Key, uid: u32, process: u32) -> (OwnerId, bool) {
         if let Some(&id) = self.keys.get(&key) {
@@ -94,23 +104,30 @@ impl Registry {
         *self.counts.entry(uid).or_default() += 1;
         self.next += 1;
         let id = OwnerId(self.next);
-        let (command, pid) = match &key {
-            Key::Process(pid, _) => (command_of(*pid), Some(*pid)),
+        let (name, pid) = match &key {
+            Key::Process(pid, _) => (format!("{}({pid})", command_of(*pid)), Some(*pid)),
             Key::Cgroup(path) => (path.clone(), None),
             Key::User(uid) => (format!("user-{uid}"), None),
             Key::Name(_, name) => (name.clone(), Some(process)),
         };
-        let name = match &key {
-            Key::Process(pid, _) => format!("{command}({pid})"),
-            _ => command.clone(),
-        };
-        let owners = &self.owners;
-        let is_used = |program| owners.values().any(|owner| owner.program == Some(program));
-        let program = self.commands.program(uid, command, OwnerId(self.next + 1), is_used);
-        self.next += u64::from(program == Some(OwnerId(self.next + 1)));
         self.keys.insert(key, id);
-        self.owners.insert(id, Owner { id, name, uid, pid, live: true, program });
+        self.owners.insert(id, Owner { id, name, uid, pid, live: true, program: None });
+        self.find_program(id);
         (id, true)
+    }
+
+    /// Finds what an owner runs that begins, or goes on after it was over.
+    pub(super) fn find_program(&mut self, id: OwnerId) {
+        let Some(owner) = self.owners.get(&id) else { return };
+        let command = command_in(&owner.name, owner.pid);
+        let new = OwnerId(self.next + 1);
+        let owners = &self.owners;
+        let is_used = |program| owners.values().any(|owner| owner.live && owner.program == Some(program));
+        let program = self.commands.program(owner.uid, command, new, is_used);
+        self.next += u64::from(program == Some(new));
+        if let Some(owner) = self.owners.get_mut(&id) {
+            owner.program = program;
+        }
     }
 
     pub(super) fn remove(&mut self, id: OwnerId) {

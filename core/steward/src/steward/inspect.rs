@@ -52,6 +52,18 @@ impl Steward {
         most.map_or(PolicyName::Lru, |(_, level)| level.blocks.followed())
     }
 
+    /// The same for one owner while it has no control: the policy of its program, or else that of
+    /// all without one.
+    pub fn followed_for(&self, owner: OwnerId) -> PolicyName {
+        let keeper = self
+            .owners
+            .find(owner)
+            .map(|key| if self.owners.is_program(key) { key } else { self.owners.program_of(key) });
+        let manager = keeper.and_then(|keeper| self.owners.manager(keeper));
+        let level = manager.and_then(|manager| manager.levels().next());
+        level.map_or_else(|| self.followed(), |level| level.blocks.followed())
+    }
+
     /// Placeholders in the table.
     pub fn placeholders(&self) -> u32 {
         self.placeholders.len()
@@ -85,9 +97,20 @@ impl Steward {
         owners.map(|(_, stat)| stat)
     }
 
+    /// Programs to which blocks are charged: those that several of their owners read.
+    pub fn programs_with_blocks(&self) -> impl Iterator<Item = OwnerStat> {
+        let programs = self.owners.iter().filter(|(key, _)| self.owners.is_program(*key));
+        programs.map(|(_, stat)| stat).filter(|stat| stat.counters.blocks > 0)
+    }
+
     /// A live owner.
     pub fn owner(&self, owner: OwnerId) -> Option<OwnerStat> {
         self.owners.stat(self.owners.find(owner)?)
+    }
+
+    /// Whether this is a program, which owners have in common, and no owner.
+    pub fn is_program(&self, owner: OwnerId) -> bool {
+        self.owners.find(owner).is_some_and(|key| self.owners.is_program(key))
     }
 
     /// Programs that owners have in common.

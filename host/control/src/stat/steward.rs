@@ -27,7 +27,8 @@ impl From<KnownOwner> for OwnerStat {
 }
 
 impl OwnerStat {
-    /// The owners that `known` knows, by name; it is asked for `None` for the common one.
+    /// The owners that `known` knows, by name; it is asked for `None` for the common one. Programs
+    /// have a row where several owners read the same blocks of theirs.
     pub fn all(steward: &Steward, known: impl Fn(Option<OwnerId>) -> Option<KnownOwner>) -> Vec<Self> {
         let stat = |stat: pantler_steward::OwnerStat| {
             let levels = stat.id.into_iter().flat_map(|id| steward.priorities(id));
@@ -36,15 +37,17 @@ impl OwnerStat {
                 policy: level.policy,
                 blocks: u64::from(level.blocks),
             });
+            let is_program = stat.id.is_some_and(|id| steward.is_program(id));
             Some(Self {
-                control: stat.in_control && !stat.revoked,
+                control: stat.in_control && !stat.revoked && !is_program,
                 revoked: stat.revoked,
                 counters: stat.counters,
                 priorities: priorities.collect(),
                 ..known(stat.id)?.into()
             })
         };
-        let mut all: Vec<Self> = steward.owners().filter_map(stat).collect();
+        let mut all: Vec<Self> =
+            steward.owners().chain(steward.programs_with_blocks()).filter_map(stat).collect();
         all.sort_by(|one, other| one.owner.cmp(&other.owner));
         all
     }
@@ -108,9 +111,10 @@ impl FileStory {
     ) -> Option<Holder> {
         let owned = self.owners.iter().filter_map(|(owner, blocks)| Some((blocks, (*owner)?)));
         let (_, owner) = owned.max()?;
-        let control = steward.owner(owner).is_some_and(|known| known.in_control && !known.revoked);
+        let stat = steward.owner(owner).filter(|_| !steward.is_program(owner));
+        let control = stat.is_some_and(|known| known.in_control && !known.revoked);
         let priority = steward.priority(owner, file);
-        let policy = if control { steward.policy(owner, priority) } else { steward.followed() };
+        let policy = if control { steward.policy(owner, priority) } else { steward.followed_for(owner) };
         Some(Holder { owner: name(owner), control, priority, policy })
     }
 
