@@ -202,7 +202,7 @@ fn done_with(
     blocks: Range<u64>,
 ) -> Result<u64, HintError> {
     let priority = below(steward.priority(owner, file));
-    // What a reader leaves behind itself is short, and its file may have a million cached blocks.
+    // A file may have a million cached blocks, and a reader leaves few behind itself at a time.
     let cached: Vec<u64> = match blocks.end.saturating_sub(blocks.start) <= SHORT_BLOCKS {
         true => blocks.filter(|&index| steward.lookup(Block::new(file, index)).is_some()).collect(),
         false => steward.cached(file).filter(|index| blocks.contains(index)).collect(),
