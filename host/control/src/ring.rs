@@ -226,7 +226,7 @@ impl RingReader {
         Ok(())
     }
 
-    /// Tells the program of so many more entries that were refused.
+    /// Tells the program that `count` more entries were refused.
     pub fn refuse(&mut self, count: u64) {
         self.refused += count;
         self.words[REFUSED].store(self.refused, Ordering::Relaxed);

@@ -37,6 +37,8 @@ const RINGS_PER_PROCESS_MAX: usize = 4;
 const TURN_NS: u64 = 1_000_000;
 /// See [`TURN_NS`].
 const SPAN_NS: u64 = 20_000_000;
+/// What a user may owe of later turns: a host that stood still meanwhile was not at work.
+const OWED_NS: u64 = 8 * TURN_NS;
 /// Entries of one look that are none, before the ring ends: no library writes one.
 const NONSENSE_MAX: u64 = 16;
 /// Rings in which nothing was written are looked at again after this time: their process may have
@@ -186,7 +188,7 @@ pub struct Rings<F, W> {
     earliest_ns: u64,
     /// By user; of those that have taken nothing lately there is nothing.
     spent: HashMap<u32, Spent>,
-    /// Whose hint is carried out, and since when.
+    /// The user of the hint that is carried out, and since when.
     under_way: Option<(u32, u64)>,
     silent_looked_ns: u64,
 }
@@ -259,8 +261,7 @@ impl<F: Clone, W: Clone> Rings<F, W> {
         self.rings.iter().any(|ring| ring.waits() && has_time(&self.spent, ring.uid))
     }
 
-    /// Whether the process of this hint goes on. What was found by its number before is its own
-    /// then.
+    /// Whether the process of this hint goes on: then its number is no other process's.
     pub fn goes_on(&self, given: &Given<F, W>) -> bool {
         let ring = self.rings.iter().find(|ring| ring.is(given.pid, given.ring));
         ring.is_some_and(|ring| !ring.is_over && !ring.opened.process.has_ended())
@@ -383,7 +384,8 @@ impl Spent {
 
 fn charge(spent: &mut HashMap<u32, Spent>, uid: u32, time_ns: Range<u64>) {
     let of_user = spent.entry(uid).or_insert(Spent { since_ns: time_ns.start, spent_ns: 0 });
-    of_user.spent_ns += time_ns.end.saturating_sub(time_ns.start);
+    let spent_ns = of_user.spent_ns + time_ns.end.saturating_sub(time_ns.start);
+    of_user.spent_ns = spent_ns.min(OWED_NS);
 }
 
 fn has_time(spent: &HashMap<u32, Spent>, uid: u32) -> bool {

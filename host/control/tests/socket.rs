@@ -133,7 +133,7 @@ fn a_hint_arrives_with_its_file_and_its_speaker() {
     assert_eq!(scene.heard(), format!("{uid} owner \"job\" {hint:?} Some({inode})"));
 }
 
-/// Protects hints of programs whose ring has ended meanwhile.
+/// Protects hints of programs that have lost their ring meanwhile.
 #[test]
 fn a_hint_is_carried_out_without_a_ring_that_numbers_its_file() {
     let scene = Scene::new();
