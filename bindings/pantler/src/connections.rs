@@ -8,7 +8,7 @@ use pantler_control::client::Client;
 use pantler_control::ring::RingWriter;
 use pantler_control::wire::{Answer, Request};
 use pantler_control::{
-    BodyInfo, BodyKind, ControlError, FileExplanation, Hint, HintAnswer, OwnerSelector, runtime,
+    BodyInfo, BodyKind, ControlError, FileExplanation, FileNumber, Hint, HintAnswer, OwnerSelector, runtime,
 };
 use pantler_kernel::{clock, pid_namespace};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, open, statx};
@@ -35,7 +35,7 @@ pub(crate) struct Connections {
     /// Why a host answered nothing else when it was looked for.
     refused: Option<ControlError>,
     /// Entries that were refused in rings that are gone.
-    refused_before: u64,
+    pub(crate) refused_before: u64,
 }
 
 /// A body, and where its host is. A call connects anew: between calls the program may close any
@@ -76,7 +76,7 @@ impl Connections {
         file: Option<&Looked<'_>>,
         hint: &impl Fn(PathBuf, &BodyInfo) -> Hint,
     ) -> bool {
-        let is_meant = self.meant(file.map(Looked::device));
+        let is_meant = self.meant(file.and_then(Looked::device));
         let now_ns = clock::monotonic_ns();
         let mut meant = self.bodies.iter().filter(|body| is_meant(body)).peekable();
         if self.is_incomplete || meant.peek().is_none() || !meant.all(|body| body.ring.takes(file, now_ns)) {
@@ -98,11 +98,14 @@ impl Connections {
         looked: Option<&Looked<'_>>,
         hint: &impl Fn(PathBuf, &BodyInfo) -> Hint,
     ) -> Result<(), ControlError> {
+        let now_ns = clock::monotonic_ns();
+        self.refused_before += self.bodies.iter_mut().map(|body| body.ring.renew(now_ns)).sum::<u64>();
         let answers = self.ask(looked.map(|looked| looked.file), |body, file| {
             let number = looked.and_then(|looked| body.ring.number_for(looked));
             let path = file.map_or_else(PathBuf::new, |file| file.path.clone());
             let request = body.numbering(&hint(path, &body.info), number);
             let answer = body.ask(&request, file.map(|file| file.opened.as_fd()))?;
+            let number = number.filter(|_| !matches!(answer, Some(Answer::NotNumbered(_))));
             Ok(answer.map(|_| (body.info.name.clone(), number)))
         })?;
         let now_ns = clock::monotonic_ns();
@@ -216,14 +219,20 @@ impl Connections {
         }
         let start = Instant::now();
         (self.refused, self.is_incomplete) = (None, false);
-        self.refused_before += self.refused_now();
-        self.bodies.clear();
+        let mut former = std::mem::take(&mut self.bodies);
         for socket in runtime::sockets() {
             match Connection::of_host(&socket) {
                 Ok(bodies) => self.bodies.extend(bodies),
                 Err(error) => self.refused = Some(error),
             }
         }
+        // Those that are still there take what is in their rings.
+        for body in self.bodies.iter_mut().filter(|_| !is_other) {
+            if let Some(at) = former.iter().position(|known| known.is(body)) {
+                body.ring = former.swap_remove(at).ring;
+            }
+        }
+        self.refused_before += former.iter().filter_map(|body| body.ring.refused()).sum::<u64>();
         self.bodies.sort_by_key(|body| body.info.kind == BodyKind::Mount);
         self.next_look = Some(start + AGAIN.max(start.elapsed() * AGAIN_TIMES));
         self.speaker = Some(speaker);
@@ -254,6 +263,12 @@ impl Connection {
         Ok(bodies.into_iter().filter_map(connect).collect())
     }
 
+    /// Whether it is the same body of the same host.
+    fn is(&self, other: &Connection) -> bool {
+        let identity = |body: &Connection| (body.info.name.clone(), body.info.pid, body.device);
+        self.socket == other.socket && identity(self) == identity(other)
+    }
+
     /// Says a hint. None if this body is gone, or holds this process no more.
     fn say(&self, hint: &Hint, file: Option<BorrowedFd<'_>>) -> Result<Option<HintAnswer>, ControlError> {
         match self.ask(&self.request(hint), file)? {
@@ -276,7 +291,7 @@ impl Connection {
     }
 
     /// A hint, with the number that its file gets.
-    fn numbering(&self, hint: &Hint, number: Option<u16>) -> Request {
+    fn numbering(&self, hint: &Hint, number: Option<FileNumber>) -> Request {
         Request::Hint { on: self.info.name.clone(), owner: speaker(), hint: hint.clone(), number }
     }
 
@@ -290,7 +305,7 @@ impl Connection {
         };
         self.ring = match opened() {
             Some(writer) => Ring::opened(writer, clock::monotonic_ns()),
-            None => Ring::Refused,
+            None => Ring::refused_at(clock::monotonic_ns()),
         };
     }
 

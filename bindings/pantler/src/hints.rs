@@ -32,7 +32,7 @@ pub struct Hints {
     process: AtomicU32,
     /// The child in which that happened.
     lost: AtomicU32,
-    /// Set where `process` is this one.
+    /// Set where `process` is this one; wiped in a child.
     own: ForkMark,
 }
 
@@ -217,7 +217,8 @@ impl Hints {
         let process = std::process::id();
         let _ = self.process.compare_exchange(0, process, Ordering::Relaxed, Ordering::Relaxed);
         let mut looks = LOOKS_AFTER_FORK;
-        while self.process.load(Ordering::Relaxed) != process {
+        // In a namespace of its own a child may have the number of its parent.
+        while self.own.is_wiped() || self.process.load(Ordering::Relaxed) != process {
             let mut taken = match self.connections.try_lock() {
                 Ok(taken) => taken,
                 Err(TryLockError::Poisoned(error)) => error.into_inner(),
@@ -308,4 +309,29 @@ fn of_lists(answers: Vec<Answered>) -> ListAnswer {
         HintAnswer::List(list) => all + list,
         _ => all,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In a namespace of its own a child may have the number of its parent.
+    #[test]
+    fn a_child_leaves_its_parent_whatever_its_number_is() {
+        let hints = Hints::new();
+        hints.lock().expect("free").refused_before = 7;
+        assert_eq!((hints.own.is_set(), hints.refused()), (true, 7));
+        // SAFETY: the child looks at what it has, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            hints.process.store(std::process::id(), Ordering::Relaxed);
+            let is_left = hints.refused() == 0 && hints.own.is_set();
+            // SAFETY: ends the child without running what other threads left.
+            unsafe { libc::_exit(i32::from(!is_left)) };
+        }
+        let mut status = 0;
+        // SAFETY: `status` lives through the call.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!((status, hints.refused()), (0, 7));
+    }
 }

@@ -82,6 +82,7 @@ fn takes_its_role() {
         Some("order") => order(&hints, &file),
         Some("many") => many(&hints, &file),
         Some("bounds") => bounds(&hints, &file),
+        Some("several") => several(&hints, &file),
         Some("by ring") => trail(&file, |range| hints.done_with(&file, range)),
         // One that never said anything has no ring.
         Some("by socket") => trail(&file, |range| Hints::default().done_with(&file, range)),
@@ -219,6 +220,34 @@ fn many(hints: &Hints, file: &File) {
     }
 }
 
+/// Several libraries of one program: each has a ring, and numbers in it. With more than a process
+/// may have the first one loses its ring, and gets another.
+fn several(hints: &Hints, file: &File) {
+    let path =
+        fs::read_link(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file))).expect("a path");
+    let open = |number: i32| {
+        let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::CLOEXEC;
+        let path = path.with_extension(number.to_string());
+        File::from(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).expect("open"))
+    };
+    with_ring(hints, file);
+    let others: Vec<(Hints, File)> = (0..5).map(|number| (Hints::default(), open(number))).collect();
+    for (number, (other, file)) in others.iter().enumerate() {
+        with_ring(other, file);
+        for turn in 0..50 {
+            hints.set_priority(file, turn % 7).expect("taken");
+            other.set_priority(file, 20 + number as i32).expect("taken");
+        }
+    }
+    for turn in 0..100 {
+        hints.set_priority(file, turn % 40).expect("taken");
+    }
+    assert_eq!((hints.priority(file), hints.refused()), (Ok(99 % 40), 0));
+    for (number, (other, file)) in others.iter().enumerate() {
+        assert_eq!((other.priority(file), other.refused()), (Ok(20 + number as i32), 0), "file {number}");
+    }
+}
+
 /// What is refused in a ring is counted, and changes nothing.
 fn bounds(hints: &Hints, file: &File) {
     with_ring(hints, file);
@@ -317,6 +346,12 @@ fn a_user_has_a_ring_too() {
 #[test]
 fn more_files_than_numbers() {
     in_both("many", None);
+}
+
+/// Protects files from hints about another one.
+#[test]
+fn several_libraries_of_a_program_have_a_ring_each() {
+    in_both("several", None);
 }
 
 /// Protects programs from hints that silently did not hold.

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pantler_control::{
-    Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, FILES_SHOWN, FileExplanation, FileStat,
-    FileStory, Hint, HintAnswer, KnownOwner, OpenedRing, OwnerSelector, OwnerStat, PrefetchStat, RunId,
-    RunSpec, Speaker, TakingStat,
+    Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, FILES_SHOWN, FileExplanation, FileNumber,
+    FileStat, FileStory, Hint, HintAnswer, KnownOwner, OpenedRing, OwnerSelector, OwnerStat, PrefetchStat,
+    RunId, RunSpec, Speaker, TakingStat,
 };
 use pantler_origin::{Attributes, Origin};
 use pantler_steward::{Decision, FileId, OwnerId};
@@ -258,7 +258,7 @@ impl Body for MountBody {
     fn number_file(
         &self,
         speaker: &Speaker,
-        number: u16,
+        number: FileNumber,
         path: &Path,
         file: BorrowedFd<'_>,
     ) -> Result<(), ControlError> {

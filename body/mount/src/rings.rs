@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pantler_control::{ControlError, Given, HintAnswer, OpenedRing, Rings, Speaker};
+use pantler_control::{ControlError, FileNumber, Given, HintAnswer, OpenedRing, Rings, Speaker};
 use pantler_steward::OwnerId;
 
 use crate::core::Core;
@@ -45,30 +45,41 @@ impl Core {
     /// All that a process said by its ring holds.
     pub(crate) fn catch_up_with(&self, pid: u32) {
         self.catch_up();
-        let mut rings = self.rings.lock();
         // Of its user there was too much for one turn.
-        if rings.has_hints_of(pid) {
-            rings.collect();
-            while let Some(given) = rings.next_of(pid) {
-                self.carry_out_given(&mut rings, &given);
-            }
-        }
+        self.rings.lock().collect_of(pid);
+        while self.take_hint_of(pid) {}
+    }
+
+    /// With the lock for one hint alone: others wait for no more.
+    fn take_hint_of(&self, pid: u32) -> bool {
+        let mut rings = self.rings.lock();
+        let given = rings.next_of(pid);
+        given.iter().for_each(|given| self.carry_out_given(&mut rings, given));
+        given.is_some()
     }
 
     fn carry_out_given(&self, rings: &mut Rings<Named, OwnerId>, given: &Given<Named, OwnerId>) {
-        if let Err(error) = self.give(given) {
+        if let Err(error) = self.give(rings, given) {
             tracing::debug!(%error, pid = given.pid, "a hint of a ring is refused");
-            rings.refuse(given.pid);
+            rings.refuse(given);
         }
     }
 
-    fn give(&self, given: &Given<Named, OwnerId>) -> Result<HintAnswer, ControlError> {
+    fn give(
+        &self,
+        rings: &Rings<Named, OwnerId>,
+        given: &Given<Named, OwnerId>,
+    ) -> Result<HintAnswer, ControlError> {
         let programs = &self.programs;
-        let owner = match given.has_ended {
-            false if given.hint.is_wish() => programs.owner_apart(given.pid, given.uid),
+        let present = || match given.hint.is_wish() {
+            true => programs.owner_apart(given.pid, given.uid),
             false => programs.owner_of(given.pid, given.uid),
-            // The number may be another process's by now.
-            true => {
+        };
+        // Asked afterwards, too: if it goes on then, the number was its own.
+        let present = rings.goes_on(given).then(present).filter(|_| rings.goes_on(given));
+        let owner = match present {
+            Some(owner) => owner,
+            None => {
                 let known = programs.owners().get(given.owner).filter(|owner| owner.live);
                 known.ok_or_else(|| ControlError::not_found(format!("process {}", given.pid)))?.id
             }
@@ -95,7 +106,7 @@ impl Core {
     pub(crate) fn number_file(
         &self,
         speaker: &Speaker,
-        number: u16,
+        number: FileNumber,
         path: &Path,
         named: Named,
     ) -> Result<(), ControlError> {

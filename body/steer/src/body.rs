@@ -9,9 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pantler_control::{
-    Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, FILES_SHOWN, FileExplanation, FileStat,
-    FileStory, Hint, HintAnswer, OpenedRing, OwnerSelector, OwnerStat, PrefetchStat, RunId, RunSpec, Speaker,
-    TakingStat,
+    Body, BodyInfo, BodyKind, BodyStat, ControlError, Counters, FILES_SHOWN, FileExplanation, FileNumber,
+    FileStat, FileStory, Hint, HintAnswer, OpenedRing, OwnerSelector, OwnerStat, PrefetchStat, RunId,
+    RunSpec, Speaker, TakingStat,
 };
 use pantler_pagecache::{Engine, FileKey};
 use pantler_steward::{FileId, OwnerId};
@@ -229,7 +229,7 @@ impl Body for SteerBody {
     fn number_file(
         &self,
         speaker: &Speaker,
-        number: u16,
+        number: FileNumber,
         path: &Path,
         file: BorrowedFd<'_>,
     ) -> Result<(), ControlError> {

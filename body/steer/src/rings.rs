@@ -5,7 +5,7 @@
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-use pantler_control::{ControlError, Given, HintAnswer, OpenedRing, Speaker};
+use pantler_control::{ControlError, FileNumber, Given, HintAnswer, OpenedRing, Speaker};
 use pantler_pagecache::FileKey;
 use pantler_steward::OwnerId;
 
@@ -30,7 +30,7 @@ impl Steering {
         self.engine.want_hits();
         if let Err(error) = self.give(given) {
             tracing::debug!(%error, pid = given.pid, "a hint of a ring is refused");
-            self.rings.refuse(given.pid);
+            self.rings.refuse(given);
         }
     }
 
@@ -43,7 +43,7 @@ impl Steering {
     pub(crate) fn number_file(
         &mut self,
         speaker: &Speaker,
-        number: u16,
+        number: FileNumber,
         path: &Path,
         file: BorrowedFd<'_>,
     ) -> Result<(), ControlError> {
@@ -61,14 +61,17 @@ impl Shared {
             return;
         }
         self.catch_up();
-        let mut steering = self.steering();
         // Of its user there was too much for a round, or nothing is steered any more.
-        if steering.rings.has_hints_of(pid) {
-            steering.rings.collect();
-            while let Some(given) = steering.rings.next_of(pid) {
-                steering.carry_out_given(&given);
-            }
-        }
+        self.steering().rings.collect_of(pid);
+        while self.take_hint_of(pid) {}
+    }
+
+    /// With the lock for one hint alone: others wait for no more.
+    fn take_hint_of(&self, pid: u32) -> bool {
+        let mut steering = self.steering();
+        let given = steering.rings.next_of(pid);
+        given.iter().for_each(|given| steering.carry_out_given(given));
+        given.is_some()
     }
 
     /// Takes hints of a process by a ring.

@@ -5,8 +5,8 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 use crate::{
-    BodyStat, ControlError, FileExplanation, Hint, HintAnswer, OpenedRing, OwnerSelector, RunId, RunSpec,
-    Speaker,
+    BodyStat, ControlError, FileExplanation, FileNumber, Hint, HintAnswer, OpenedRing, OwnerSelector, RunId,
+    RunSpec, Speaker,
 };
 
 /// Which kind of body it is.
@@ -68,8 +68,8 @@ pub trait Body: Send + Sync {
         file: Option<BorrowedFd<'_>>,
     ) -> Result<HintAnswer, ControlError>;
 
-    /// From now on hints of the speaking process come by this ring, too. One that it opened before
-    /// ends. Calls of the speaker find what its ring said before.
+    /// From now on hints of the speaking process come by this ring, too. Of too many the one that
+    /// it opened first ends. Calls of the speaker find what its rings said before.
     ///
     /// # Errors
     /// A process that the body does not hold, and bounds of rings. Refused by default.
@@ -78,14 +78,14 @@ pub trait Body: Send + Sync {
         Err(ControlError::unsupported("a ring"))
     }
 
-    /// Entries of the speaker's ring name this file by a number from now on.
+    /// Entries of that ring of the speaker name this file by a number from now on.
     ///
     /// # Errors
     /// No ring, or no file of this body. Refused by default.
     fn number_file(
         &self,
         speaker: &Speaker,
-        number: u16,
+        number: FileNumber,
         path: &Path,
         file: BorrowedFd<'_>,
     ) -> Result<(), ControlError> {

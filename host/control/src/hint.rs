@@ -14,6 +14,8 @@ use crate::{ControlError, PolicyName};
 pub const PRIORITY_MIN: i32 = -1024;
 /// Highest priority a hint may give.
 pub const PRIORITY_MAX: i32 = 1023;
+/// Blocks of a range that are looked up one by one.
+const SHORT_BLOCKS: u64 = 256;
 /// Most ranges that one hint may put on an access list.
 pub const RANGES_MAX: usize = pantler_steward::lists::ENTRIES_MAX as usize;
 /// Most files or ranges of access lists that a body keeps, on lists or waiting for their turn.
@@ -200,7 +202,11 @@ fn done_with(
     blocks: Range<u64>,
 ) -> Result<u64, HintError> {
     let priority = below(steward.priority(owner, file));
-    let cached: Vec<u64> = steward.cached(file).filter(|index| blocks.contains(index)).collect();
+    // A file may have a million cached blocks, and a reader leaves few behind itself at a time.
+    let cached: Vec<u64> = match blocks.end.saturating_sub(blocks.start) <= SHORT_BLOCKS {
+        true => blocks.filter(|&index| steward.lookup(Block::new(file, index)).is_some()).collect(),
+        false => steward.cached(file).filter(|index| blocks.contains(index)).collect(),
+    };
     cached.into_iter().try_fold(0, |done, index| {
         Ok(done + u64::from(steward.done_with(owner, Block::new(file, index), priority)?))
     })

@@ -43,7 +43,7 @@ pub use hint::{Hint, HintAnswer, LIST_FILES_MAX, ListAnswer, PRIORITY_MAX, PRIOR
 pub use pantler_steward::PolicyName;
 pub use profile::{Applied, FileRule, Prefetch, Profile, ProfileError, policies, position};
 pub use revocations::Revocations;
-pub use rings::{Given, OpenedRing, Rings};
+pub use rings::{FileNumber, Given, OpenedRing, Rings};
 pub use run::{RunId, RunSpec};
 pub use size::{Size, SizeError};
 pub use speaker::{OwnerSelector, Speaker};

@@ -11,8 +11,8 @@
 //! then: a lie costs the program its ring, and nothing else. An entry carries the time of the
 //! monotonic clock at which it was given, which is the clock of the events of references.
 //!
-//! G1  Between tail and head are at most [`ENTRIES`] entries.
-//! G2  An entry that is [decoded](Entry::decode) has the only encoding that there is of it.
+//! N1  Between tail and head are at most [`ENTRIES`] entries.
+//! N2  An entry that is [decoded](Entry::decode) has the only encoding that there is of it.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -117,7 +117,7 @@ impl Entry {
             None => None,
         };
         let entry = Entry { time_ns: words[1], file, hint };
-        // What is left over is 0 (G2).
+        // What is left over is 0 (N2).
         if entry.encode().as_ref() == Some(words) { Ok(entry) } else { Err(unknown()) }
     }
 }
@@ -139,10 +139,20 @@ impl RingWriter {
         Ok((RingWriter { words, head: 0 }, file))
     }
 
+    /// What tells this ring from others of this process.
+    pub fn name(&self) -> u64 {
+        self.words.name()
+    }
+
+    /// Whether the body takes no more.
+    pub fn is_closed(&self) -> bool {
+        self.words[CLOSED].load(Ordering::Relaxed) != 0
+    }
+
     /// Whether the body takes entries, and there is room for one.
     pub fn has_room(&self) -> bool {
         let taken = self.words[TAIL].load(Ordering::Acquire);
-        self.head.wrapping_sub(taken) < ENTRIES as u64 && self.words[CLOSED].load(Ordering::Relaxed) == 0
+        self.head.wrapping_sub(taken) < ENTRIES as u64 && !self.is_closed()
     }
 
     /// Writes an entry, where there [is room](Self::has_room).
@@ -169,7 +179,7 @@ pub struct RingReader {
     refused: u64,
 }
 
-/// A program wrote a head that cannot be (G1).
+/// A program wrote a head that cannot be (N1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lie;
 
@@ -182,6 +192,11 @@ impl RingReader {
         let words = SharedWords::open(file, WORDS);
         let refused = |_| ControlError::invalid("a ring: expected a sealed file in memory of its size");
         Ok(RingReader { words: words.map_err(refused)?, tail: 0, refused: 0 })
+    }
+
+    /// What tells this ring from others of its process.
+    pub fn name(&self) -> u64 {
+        self.words.name()
     }
 
     /// Whether entries wait.
@@ -211,9 +226,9 @@ impl RingReader {
         Ok(())
     }
 
-    /// Tells the program of one more entry that was refused.
-    pub fn refuse(&mut self) {
-        self.refused += 1;
+    /// Tells the program that `count` more entries were refused.
+    pub fn refuse(&mut self, count: u64) {
+        self.refused += count;
         self.words[REFUSED].store(self.refused, Ordering::Relaxed);
     }
 }
@@ -332,7 +347,7 @@ mod tests {
     #[test]
     fn a_program_learns_of_refusals_and_of_the_end() {
         let (writer, mut reader) = pair();
-        reader.refuse();
+        reader.refuse(1);
         assert!(writer.refused() == 1 && writer.has_room());
         drop(reader);
         assert!(!writer.has_room());

@@ -249,8 +249,12 @@ fn serve(
             }
             let (body, file) = (host.body(&on)?, file.as_ref().map(|file| file.as_fd()));
             let answer = body.hint(speaker, &owner, &hint, file)?;
-            if let (Some(number), Some(path), Some(file)) = (number, hint.path(), file) {
-                body.number_file(speaker, number, path, file)?;
+            if let (Some(number), Some(path), Some(file)) = (number, hint.path(), file)
+                && let Err(error) = body.number_file(speaker, number, path, file)
+            {
+                // The hint is carried out, whatever became of the ring.
+                tracing::debug!(%error, pid = speaker.pid, "a file of a ring gets no number");
+                return Ok(Answer::NotNumbered(answer));
             }
             Ok(Answer::Hint(answer))
         }

@@ -12,7 +12,9 @@
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-use crate::{BodyInfo, BodyStat, ControlError, FileExplanation, Hint, HintAnswer, OwnerSelector, RunSpec};
+use crate::{
+    BodyInfo, BodyStat, ControlError, FileExplanation, FileNumber, Hint, HintAnswer, OwnerSelector, RunSpec,
+};
 
 /// Version of the words on the socket. Both sides refuse any other.
 pub const VERSION: u32 = 1;
@@ -32,9 +34,9 @@ pub enum Request {
         on: String,
         owner: OwnerSelector,
         hint: Hint,
-        /// Entries of the speaker's ring name the file by this number from now on.
+        /// Entries of a ring of the speaker name the file by this number from now on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        number: Option<u16>,
+        number: Option<FileNumber>,
     },
     /// From now on the body called `on` takes hints of the speaking process from a ring, which
     /// comes as a descriptor.
@@ -72,6 +74,8 @@ pub enum Answer {
     Bodies(Vec<BodyInfo>),
     /// What the hint came back with.
     Hint(HintAnswer),
+    /// The same, but the file got no number: the ring has ended.
+    NotNumbered(HintAnswer),
     /// Hints are taken from the ring.
     RingOpened,
     /// The counters.

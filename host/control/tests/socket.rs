@@ -4,8 +4,8 @@ use pantler_control::client::{Client, open_to_name};
 use pantler_control::server::{Host, Server};
 use pantler_control::wire::{Answer, Request};
 use pantler_control::{
-    Body, BodyInfo, BodyKind, BodyStat, ControlError, FileExplanation, Hint, HintAnswer, OwnerSelector,
-    PolicyName, RunId, RunSpec, Speaker,
+    Body, BodyInfo, BodyKind, BodyStat, ControlError, FileExplanation, FileNumber, Hint, HintAnswer,
+    OwnerSelector, PolicyName, RunId, RunSpec, Speaker,
 };
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -131,6 +131,21 @@ fn a_hint_arrives_with_its_file_and_its_speaker() {
     let uid = rustix::process::geteuid().as_raw();
     let inode = path.metadata().unwrap().ino();
     assert_eq!(scene.heard(), format!("{uid} owner \"job\" {hint:?} Some({inode})"));
+}
+
+/// Protects hints of programs that have lost their ring meanwhile.
+#[test]
+fn a_hint_is_carried_out_without_a_ring_that_numbers_its_file() {
+    let scene = Scene::new();
+    let path = scene.folder.path().join("file");
+    std::fs::write(&path, "x").unwrap();
+    let hint = Hint::SetPriority { path: path.clone(), priority: 1 };
+    let number = Some(FileNumber { ring: 1, number: 0 });
+    let request = Request::Hint { on: "/mnt/x".into(), owner: OwnerSelector::Caller, hint, number };
+    let file = open_to_name(&path).unwrap();
+    let answer = scene.client().ask(&request, Some(file.as_fd())).unwrap();
+    assert_eq!(answer, Answer::NotNumbered(HintAnswer::Done));
+    assert!(scene.heard().contains("SetPriority"));
 }
 
 #[test]

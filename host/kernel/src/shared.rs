@@ -53,7 +53,10 @@ impl Drop for Mapped {
 
 /// Words of a sealed file in memory, which another process may map, too.
 #[derive(Debug)]
-pub struct SharedWords(Mapped);
+pub struct SharedWords {
+    words: Mapped,
+    name: u64,
+}
 
 impl SharedWords {
     /// Makes `count` words, all 0, and the file that another process [opens](Self::open) them by.
@@ -77,13 +80,19 @@ impl SharedWords {
         let bytes = count * size_of::<u64>();
         // Only files in memory have seals. The size is looked at when it can change no more.
         let seals = fcntl_get_seals(file).map_err(|_| io::ErrorKind::InvalidData)?;
-        if !seals.contains(SEALS) || fstat(file)?.st_size != bytes as i64 {
+        let told = fstat(file)?;
+        if !seals.contains(SEALS) || told.st_size != bytes as i64 {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let rights = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, at a place that the kernel chooses.
         let at = unsafe { mmap(null_mut(), bytes, rights, MapFlags::SHARED, file, 0) }?;
-        Ok(SharedWords(Mapped::new(at, count)?))
+        Ok(SharedWords { words: Mapped::new(at, count)?, name: told.st_ino })
+    }
+
+    /// What tells these words from others, for all that have them: the inode of their file.
+    pub fn name(&self) -> u64 {
+        self.name
     }
 }
 
@@ -91,7 +100,7 @@ impl Deref for SharedWords {
     type Target = [AtomicU64];
 
     fn deref(&self) -> &[AtomicU64] {
-        &self.0
+        &self.words
     }
 }
 
@@ -121,6 +130,11 @@ impl ForkMark {
         }
     }
 
+    /// Whether it was set in a process that this one was forked from, and not here.
+    pub fn is_wiped(&self) -> bool {
+        self.word().is_some_and(|word| word.load(Ordering::Acquire) == 0)
+    }
+
     /// Whether it was set in this process.
     pub fn is_set(&self) -> bool {
         self.word().is_some_and(|word| word.load(Ordering::Acquire) != 0)
@@ -138,7 +152,7 @@ impl Drop for ForkMark {
     }
 }
 
-/// A page of zeros that is one of zeros again in each child.
+/// A page with the mark, and of zeros in each child.
 fn wiped_on_fork() -> io::Result<*mut AtomicU64> {
     let (bytes, rights) = (rustix::param::page_size(), ProtFlags::READ | ProtFlags::WRITE);
     // SAFETY: a new mapping, at a place that the kernel chooses.
@@ -149,7 +163,10 @@ fn wiped_on_fork() -> io::Result<*mut AtomicU64> {
         unmap(page.cast());
         return Err(error.into());
     }
-    Ok(page.cast())
+    let page: *mut AtomicU64 = page.cast();
+    // SAFETY: a page that was just mapped, and that only this function has.
+    unsafe { &*page }.store(1, Ordering::Relaxed);
+    Ok(page)
 }
 
 /// Gives such a page back, if there is one.
@@ -171,6 +188,8 @@ mod tests {
         drop(file);
         one[599].store(7, Ordering::Release);
         assert_eq!((other[599].load(Ordering::Acquire), other.len()), (7, 600));
+        let (third, _) = SharedWords::create(c"test", 600).unwrap();
+        assert!(one.name() == other.name() && one.name() != third.name());
     }
 
     #[test]
@@ -191,13 +210,14 @@ mod tests {
     #[test]
     fn a_child_does_not_have_the_mark() {
         let mark = ForkMark::new();
-        assert!(!mark.is_set());
+        assert!(!mark.is_set() && !mark.is_wiped());
         mark.set();
+        assert!(!mark.is_wiped());
         // SAFETY: the child does nothing but look and end.
         let child = unsafe { libc::fork() };
         if child == 0 {
             // SAFETY: ends the child without running what other threads left.
-            unsafe { libc::_exit(i32::from(mark.is_set())) };
+            unsafe { libc::_exit(i32::from(mark.is_set() || !mark.is_wiped())) };
         }
         let mut status = -1;
         // SAFETY: waits for the child of above, and writes where it may.
