@@ -5,11 +5,10 @@
 
 use anyhow::Result;
 use pantler_control::server::Host;
-use pantler_control::{BodyStat, Counters, Speaker};
+use pantler_control::{BodyInfo, BodyKind, BodyStat, Counters, Speaker};
 use pantler_kernel::tcp_user;
 use pantler_web::{Exporter, Question, Told, Untold};
 use serde::Serialize;
-use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -152,9 +151,16 @@ fn told(kind: &str, text: String) -> Told {
     Told { headers: headers.map(|(name, value)| (name, value.to_owned())).into(), text }
 }
 
+/// What others than root and its user are told of a body: no path and no process. The name of a
+/// mount is where it is, so the body's place among those of the daemon stands for it.
+fn public(body: BodyInfo, place: usize) -> BodyInfo {
+    let name = if body.kind == BodyKind::Mount { format!("mount {place}") } else { body.name };
+    BodyInfo { name, mount_point: None, origin: None, pid: 0, ..body }
+}
+
 /// The part of a body's counters that is a user's: all of them to root and to the user that started
 /// it. `None` if nothing there is hers.
-fn own(mut stat: BodyStat, uid: u32) -> Option<BodyStat> {
+fn own(mut stat: BodyStat, place: usize, uid: u32) -> Option<BodyStat> {
     if uid == 0 || uid == stat.body.uid {
         return Some(stat);
     }
@@ -162,12 +168,12 @@ fn own(mut stat: BodyStat, uid: u32) -> Option<BodyStat> {
     if stat.owners.is_empty() {
         return None;
     }
-    let others: HashSet<String> = stat.owners.iter().map(|owner| owner.owner.clone()).collect();
     stat.revocations.retain(|one| one.uid == Some(uid));
-    stat.takings.retain(|taking| others.contains(&taking.from) && others.contains(&taking.to));
+    // By the user: another user's owner may have the same name.
+    stat.takings.retain(|taking| taking.from_uid == Some(uid) && taking.to_uid == Some(uid));
     let totals = stat.owners.iter().fold(Counters::default(), |sum, owner| sum + owner.counters);
     Some(BodyStat {
-        body: stat.body,
+        body: public(stat.body, place),
         totals,
         followed: stat.followed,
         owners: stat.owners,
@@ -180,7 +186,7 @@ fn own(mut stat: BodyStat, uid: u32) -> Option<BodyStat> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pantler_control::{BodyInfo, FileStat, OwnerStat, TakingStat};
+    use pantler_control::{FileStat, OwnerStat, TakingStat};
 
     #[test]
     fn a_user_is_told_what_is_hers() {
@@ -190,21 +196,47 @@ mod tests {
             counters: Counters { references, ..Counters::default() },
             ..OwnerStat::default()
         };
-        let taking = |from: &str, to: &str| TakingStat { from: from.into(), to: to.into(), blocks: 1 };
+        let taking = |(from, from_uid): (&str, u32), (to, to_uid): (&str, u32)| TakingStat {
+            from: from.into(),
+            from_uid: Some(from_uid),
+            to: to.into(),
+            to_uid: Some(to_uid),
+            blocks: 1,
+        };
+        let body = BodyInfo {
+            name: "/home/secret/mnt".to_owned(),
+            kind: BodyKind::Mount,
+            mount_point: Some("/home/secret/mnt".into()),
+            origin: Some("/srv/secret".into()),
+            uid: 0,
+            pid: 4711,
+            capacity_blocks: 9,
+            block_bytes: 4096,
+            allocation: "lru-sp".to_owned(),
+        };
         let stat = BodyStat {
-            body: BodyInfo { uid: 0, capacity_blocks: 9, ..BodyInfo::default() },
-            owners: vec![owner("a", 7, 1), owner("b", 7, 2), owner("secret", 8, 50)],
+            body,
+            // Two users have an owner of one name.
+            owners: vec![owner("a", 7, 1), owner("b", 7, 2), owner("secret", 8, 50), owner("b", 8, 60)],
             totals: Counters { references: 53, ..Counters::default() },
-            takings: vec![taking("a", "b"), taking("secret", "a"), taking("a", "secret")],
+            takings: vec![
+                taking(("a", 7), ("b", 7)),
+                taking(("secret", 8), ("a", 7)),
+                taking(("a", 7), ("b", 8)),
+                taking(("b", 8), ("a", 7)),
+            ],
             files: vec![FileStat { path: "/secret".into(), counters: Counters::default() }],
             body_counters: [("secret".to_owned(), 1)].into(),
             ..BodyStat::default()
         };
-        assert_eq!(own(stat.clone(), 0), Some(stat.clone()));
-        assert_eq!(own(stat.clone(), 9), None);
-        let hers = own(stat, 7).unwrap();
-        assert_eq!((hers.totals.references, hers.takings.len(), hers.body.capacity_blocks), (3, 1, 9));
-        assert!(!serde_json::to_string(&hers).unwrap().contains("secret"));
+        assert_eq!(own(stat.clone(), 2, 0), Some(stat.clone()));
+        assert_eq!(own(stat.clone(), 2, 9), None);
+        let hers = own(stat, 2, 7).unwrap();
+        assert_eq!((hers.totals.references, hers.body.capacity_blocks), (3, 9));
+        assert_eq!(hers.takings, [taking(("a", 7), ("b", 7))]);
+        assert_eq!((&*hers.body.name, hers.body.pid), ("mount 2", 0));
+        let text = serde_json::to_string(&hers).unwrap();
+        assert!(!text.contains("secret") && !text.contains("4711"), "{text}");
     }
 
     #[test]

@@ -142,7 +142,9 @@ impl SteerBody {
             files,
             files_left_out,
             revocations: steering.revocations.stats(),
-            takings: TakingStat::all(engine.steward(), |owner| steering.owners.name(owner)),
+            takings: TakingStat::all(engine.steward(), |owner| {
+                (steering.owners.name(owner), steering.owners.uid(owner))
+            }),
             tiers: Vec::new(),
             body_counters,
             body: self.info(engine),
