@@ -9,8 +9,10 @@ use pantler_control::{BodyInfo, BodyKind, BodyStat, Counters, Speaker};
 use pantler_kernel::tcp_user;
 use pantler_web::{Exporter, Question, Told, Untold};
 use serde::Serialize;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::failure::Usage;
 use crate::output;
@@ -42,10 +44,11 @@ impl Admin {
         }
         let teller = Teller {
             host,
+            kept: Mutex::default(),
             #[cfg(feature = "top")]
             usage: usage::Usage::default(),
         };
-        let exporter = Exporter::tell(address, move |question| teller.tell(question));
+        let exporter = Exporter::tell_users(address, move |question| teller.tell(question));
         Ok(Admin(exporter.map_err(crate::web::refused)?))
     }
 
@@ -56,8 +59,30 @@ impl Admin {
 
 struct Teller {
     host: Arc<Host>,
+    /// Answers by what they are about.
+    kept: Mutex<HashMap<Subject, (Instant, String)>>,
     #[cfg(feature = "top")]
     usage: usage::Usage,
+}
+
+/// An answer is told again for so long: bodies are asked no more often, however often a user asks.
+const KEPT_TIME: Duration = Duration::from_secs(1);
+/// Answers that are kept; further ones are made anew.
+const KEPT_MAX: usize = 64;
+
+/// What an answer is about: the user that it is for, and the rows that root wants.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Subject {
+    uid: u32,
+    /// `by=process`, `by=group`, `by=file`, or nothing.
+    rows: &'static str,
+}
+
+impl Subject {
+    fn new(uid: u32, query: &str) -> Subject {
+        let known = ["by=process", "by=group", "by=file"].into_iter().find(|known| *known == query);
+        Subject { uid, rows: known.filter(|_| uid == 0).unwrap_or_default() }
+    }
 }
 
 /// What the page shows.
@@ -75,28 +100,49 @@ struct Data {
 
 impl Teller {
     fn tell(&self, question: &Question) -> Result<Told, Untold> {
-        // A name that leads here from a foreign page is none of ours.
-        if !is_ours(&question.host) {
+        // A name that leads here from a foreign page is none of ours, and no foreign page asks.
+        if !is_ours(&question.host, question.own.ip()) || is_foreign(question) {
             return Err(Untold::Forbidden);
         }
         match &*question.path {
             "/" => page(),
             "/data" => {
                 let uid = tcp_user::of_peer(question.peer, question.own).ok_or(Untold::Forbidden)?;
-                let text = output::to_json("admin", &self.data(uid, &question.query));
-                Ok(told("application/json", text.map_err(|_| Untold::Absent)?))
+                Ok(told("application/json", self.answer(&Subject::new(uid, &question.query))?))
             }
             _ => Err(Untold::Absent),
         }
     }
 
-    fn data(&self, uid: u32, query: &str) -> Data {
+    /// Made now, or less than [`KEPT_TIME`] ago.
+    fn answer(&self, subject: &Subject) -> Result<String, Untold> {
+        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_fresh = |made: &Instant| made.elapsed() < KEPT_TIME;
+        if let Some((_, text)) = kept().get(subject).filter(|(made, _)| is_fresh(made)) {
+            return Ok(text.clone());
+        }
+        let text = output::to_json("admin", &self.data(subject)).map_err(|_| Untold::Absent)?;
+        let mut kept = kept();
+        kept.retain(|_, (made, _)| is_fresh(made));
+        if kept.len() < KEPT_MAX {
+            kept.insert(subject.clone(), (Instant::now(), text.clone()));
+        }
+        Ok(text)
+    }
+
+    fn data(&self, &Subject { uid, rows }: &Subject) -> Data {
         // Only the user counts here; nothing is looked up for a process or a group.
         let speaker = Speaker { uid, gid: u32::MAX, groups: Vec::new(), pid: 0 };
-        let bodies = self.host.bodies();
-        let told = bodies.iter().filter_map(|body| own(body.stat(&speaker).ok()?, uid));
-        let bodies = told.collect();
-        let (top, no_top) = match self.top(uid, query) {
+        let mut bodies = Vec::new();
+        for (place, body) in self.host.bodies().into_iter().enumerate() {
+            if uid == 0 {
+                bodies.extend(body.stat(&speaker));
+            } else if body.has_owner_of(uid) || body.describe().uid == uid {
+                // For the asking of others nothing more is watched in the kernel.
+                bodies.extend(body.peek(&speaker).ok().and_then(|stat| own(stat, place + 1, uid)));
+            }
+        }
+        let (top, no_top) = match self.top(uid, rows) {
             Ok(top) => (Some(top), None),
             Err(why) => (None, Some(why)),
         };
@@ -118,13 +164,24 @@ impl Teller {
     }
 }
 
-/// Whether a browser that asks by this name means this machine.
-fn is_ours(host: &str) -> bool {
+/// Whether a browser asks for a page that is not ours. To open our page by a link there is allowed:
+/// that changes nothing until the page, which is shown, asks itself.
+fn is_foreign(question: &Question) -> bool {
+    let is_opened = question.path == "/" && question.mode.as_deref() == Some("navigate");
+    !is_opened && question.site.as_deref().is_some_and(|site| !["same-origin", "none"].contains(&site))
+}
+
+/// Whether a browser that asks by this name means this machine, at the address that the connection
+/// has here.
+fn is_ours(host: &str, own: IpAddr) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.parse::<u16>().is_ok() => name,
         _ => host,
     };
-    ["127.0.0.1", "localhost", "[::1]"].contains(&name)
+    let address = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
+    name == "localhost"
+        || ["127.0.0.1", "[::1]"].contains(&name)
+        || address.parse().is_ok_and(|address: IpAddr| address == own.to_canonical())
 }
 
 fn page() -> Result<Told, Untold> {
@@ -241,13 +298,39 @@ mod tests {
 
     #[test]
     fn foreign_names_of_this_machine_are_refused() {
-        for host in ["localhost", "localhost:80", "127.0.0.1:8080", "[::1]:1"] {
-            assert!(is_ours(host), "{host}");
+        let own = "127.0.0.2".parse().unwrap();
+        for host in ["localhost", "localhost:80", "127.0.0.1:8080", "[::1]:1", "127.0.0.2:7070", "127.0.0.2"] {
+            assert!(is_ours(host, own), "{host}");
         }
-        for host in
-            ["", "evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.evil:80", "[::1"]
-        {
-            assert!(!is_ours(host), "{host}");
+        assert!(is_ours("127.0.0.2:1", "::ffff:127.0.0.2".parse().unwrap()));
+        for host in [
+            "",
+            "evil.example",
+            "evil.example:80",
+            "localhost.evil.example",
+            "127.0.0.1.evil:80",
+            "[::1",
+            "127.0.0.3:7070",
+        ] {
+            assert!(!is_ours(host, own), "{host}");
+        }
+    }
+
+    #[test]
+    fn pages_of_others_may_lead_to_ours_and_ask_nothing() {
+        let asks = |path: &str, site: Option<&str>, mode: Option<&str>| {
+            let end = "127.0.0.1:1".parse().unwrap();
+            let [site, mode] = [site, mode].map(|word| word.map(str::to_owned));
+            let (path, query, host) = (path.to_owned(), String::new(), "localhost".to_owned());
+            !is_foreign(&Question { path, query, host, site, mode, peer: end, own: end })
+        };
+        assert!(asks("/data", None, None), "no browser");
+        assert!(asks("/data", Some("same-origin"), Some("cors")) && asks("/data", Some("none"), None));
+        assert!(asks("/", Some("cross-site"), Some("navigate")));
+        for site in ["cross-site", "same-site", "", "same-origin, same-origin", "Same-Origin"] {
+            assert!(!asks("/data", Some(site), Some("no-cors")), "{site}");
+            assert!(!asks("/data", Some(site), Some("navigate")), "{site}");
+            assert!(!asks("/", Some(site), Some("no-cors")), "{site}");
         }
     }
 }

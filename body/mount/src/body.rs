@@ -316,6 +316,10 @@ impl Body for MountBody {
         })
     }
 
+    fn has_owner_of(&self, uid: u32) -> bool {
+        self.owners().values().any(|owner| owner.uid == uid)
+    }
+
     fn explain(
         &self,
         speaker: &Speaker,
