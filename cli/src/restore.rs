@@ -13,7 +13,7 @@ use pantler_kernel::{clock, extent, memory, pages};
 use rustix::fs::OFlags;
 use serde::Serialize;
 use serde_with::{As, DisplayFromStr};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, stderr};
 use std::os::fd::{AsFd, AsRawFd};
@@ -32,7 +32,7 @@ use crate::run::owner_name;
 use crate::snapshot::format::{self, Entry, Version};
 use crate::values;
 use plan::{Piece, Wanted};
-use reader::{BUDGETED_BYTES, Reader};
+use reader::{BUDGETED_BYTES, Failed, Reader};
 
 /// Read again what a snapshot says was in the page cache
 ///
@@ -261,7 +261,8 @@ fn read(
     let progress = Progress::new(planned);
     let mut reader = if room.daemon.is_some() { Reader::within_budget() } else { Reader::new() };
     let mut last: Option<(usize, Rc<File>)> = None;
-    let mut failed: HashMap<usize, Why> = HashMap::new();
+    // In the order of the snapshot, so that those that are named are its first.
+    let mut failed: BTreeMap<usize, Why> = BTreeMap::new();
     let (mut left, mut asked) = (room.now()?, 0);
     for piece in pieces {
         let bytes = piece.end - piece.start;
@@ -286,14 +287,21 @@ fn read(
             },
         };
         asked += bytes;
-        let number = piece.file;
-        if reader.ask(&file, piece).is_err() {
-            failed.insert(number, Why::Failed);
+        if let Err(Failed { file, error }) = reader.ask(&file, piece) {
+            tracing::debug!(file, %error, "not read");
+            failed.insert(file, Why::Failed);
         }
         progress.at(reader.read_bytes);
     }
-    while reader.wait().unwrap_or(true) {
-        progress.at(reader.read_bytes);
+    loop {
+        match reader.wait() {
+            Ok(true) => progress.at(reader.read_bytes),
+            Ok(false) => break,
+            Err(Failed { file, error }) => {
+                tracing::debug!(file, %error, "not read");
+                failed.insert(file, Why::Failed);
+            }
+        }
     }
     restored.read_bytes = reader.read_bytes;
     failed.into_iter().for_each(|(number, why)| restored.skip(&entries[number].path(), why));
