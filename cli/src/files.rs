@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::fmt::Write;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use crate::bodies::{self, Found};
@@ -168,17 +168,21 @@ fn in_page_cache(named: &OwnedFd, bytes: u64) -> Option<u64> {
 /// nothing. It is opened by its descriptor: it is the regular file that was looked at.
 pub fn told_of(named: &OwnedFd) -> Option<OwnedFd> {
     let again = format!("/proc/self/fd/{}", named.as_raw_fd());
-    let file = rustix::fs::open(again, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    // Kernels before 6.15 say to others that all is cached.
-    let may_know = rustix::fs::fstat(named).is_ok_and(|stat| {
-        let uid = rustix::process::geteuid();
-        uid.is_root() || stat.st_uid == uid.as_raw() || is_writable(named)
-    });
-    may_know.then_some(file)
+    // A lease of another program on the file would be waited for.
+    let file = rustix::fs::open(again, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    is_told(named.as_fd()).then_some(file)
 }
 
-fn is_writable(named: &OwnedFd) -> bool {
-    let again = format!("/proc/self/fd/{}", named.as_raw_fd());
+/// Whether the kernel tells this user what is cached of a file. Kernels before 6.15 say to others
+/// that all is cached, so they are not asked.
+pub fn is_told(file: BorrowedFd<'_>) -> bool {
+    let uid = rustix::process::geteuid();
+    rustix::fs::fstat(file)
+        .is_ok_and(|stat| uid.is_root() || stat.st_uid == uid.as_raw() || is_writable(file))
+}
+
+fn is_writable(file: BorrowedFd<'_>) -> bool {
+    let again = format!("/proc/self/fd/{}", file.as_raw_fd());
     rustix::fs::access(again, rustix::fs::Access::WRITE_OK).is_ok()
 }
 

@@ -195,9 +195,17 @@ fn opened(entry: &Entry) -> Result<File, Why> {
         return Err(Why::Changed);
     }
     let again = format!("/proc/self/fd/{}", named.as_raw_fd());
-    let open = |flags: OFlags| File::options().read(true).custom_flags(flags.bits() as i32).open(&again);
+    // A lease of another program on the file would be waited for.
+    let open = |flags: OFlags| {
+        let flags = flags | OFlags::NONBLOCK;
+        File::options().read(true).custom_flags(flags.bits() as i32).open(&again)
+    };
     // The time of the last use is the programs'. Only the owner may leave it alone.
-    open(OFlags::NOATIME).or_else(|_| open(OFlags::empty())).map_err(|_| Why::Refused)
+    let file = open(OFlags::NOATIME).or_else(|_| open(OFlags::empty())).map_err(|_| Why::Refused)?;
+    // Some file systems refuse a read of what is not cached to a descriptor that must not wait.
+    let flags = rustix::fs::fcntl_getfl(&file).map_err(|_| Why::Refused)?;
+    rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK).map_err(|_| Why::Refused)?;
+    Ok(file)
 }
 
 /// What is not cached of the files, and where it is on the disk.
