@@ -299,7 +299,8 @@ mod tests {
     #[test]
     fn foreign_names_of_this_machine_are_refused() {
         let own = "127.0.0.2".parse().unwrap();
-        for host in ["localhost", "localhost:80", "127.0.0.1:8080", "[::1]:1", "127.0.0.2:7070", "127.0.0.2"] {
+        for host in ["localhost", "localhost:80", "127.0.0.1:8080", "[::1]:1", "127.0.0.2:7070", "127.0.0.2"]
+        {
             assert!(is_ours(host, own), "{host}");
         }
         assert!(is_ours("127.0.0.2:1", "::ffff:127.0.0.2".parse().unwrap()));

@@ -40,6 +40,8 @@ struct Row {
     bytes: u64,
     /// None where the kernel tells this user nothing.
     cached_bytes: Option<u64>,
+    /// The same in pages.
+    cached_pages: Option<u64>,
     /// The mount or run that holds most of it.
     on: Option<String>,
     owner: Option<String>,
@@ -112,6 +114,7 @@ fn row(path: &Path, bodies: &mut Vec<Found>) -> Result<Row, ControlError> {
         path: path.to_string_lossy().into_owned(),
         bytes,
         cached_bytes,
+        cached_pages: cached_bytes.map(|bytes| bytes.div_ceil(pages::block_bytes())),
         on: known.as_ref().map(|story| story.body.name.clone()),
         owner: known.as_ref().and_then(owner),
         priority: known.as_ref().and_then(|story| story.holder.as_ref()).map(|holder| holder.priority),
@@ -169,7 +172,8 @@ fn in_page_cache(named: &OwnedFd, bytes: u64) -> Option<u64> {
 pub fn told_of(named: &OwnedFd) -> Option<OwnedFd> {
     let again = format!("/proc/self/fd/{}", named.as_raw_fd());
     // A lease of another program on the file would be waited for.
-    let file = rustix::fs::open(again, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let file =
+        rustix::fs::open(again, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()?;
     is_told(named.as_fd()).then_some(file)
 }
 
@@ -207,20 +211,22 @@ fn why(story: &FileExplanation) -> String {
     order + &last
 }
 
-const HEAD: &str = "    CACHED       SIZE  SHARE  OWNER                 PRIORITY  FILE\n";
+const HEAD: &str = "    CACHED      PAGES       SIZE  SHARE  OWNER                 PRIORITY  FILE\n";
 
 fn line(row: &Row) -> String {
     let mut text = String::new();
     let share = |cached: u64| 100.0 * cached as f64 / row.bytes.max(1) as f64;
     let cached = row.cached_bytes.map_or("unknown".to_owned(), |bytes| Size::new(bytes).rounded());
     let share = row.cached_bytes.map_or("-".to_owned(), |bytes| format!("{:.0} %", share(bytes)));
-    let owner = row.owner.as_deref().unwrap_or("-");
+    let pages = row.cached_pages.map_or("-".to_owned(), |pages| pages.to_string());
+    let owner = output::plain(row.owner.as_deref().unwrap_or("-"));
     let path = output::plain(&row.path);
     let size = Size::new(row.bytes).rounded();
     let priority = row.priority.map_or("-".to_owned(), |priority| priority.to_string());
-    let _ = writeln!(text, "{cached:>10} {size:>10} {share:>6}  {owner:<20}  {priority:>8}  {path}");
+    let _ =
+        writeln!(text, "{cached:>10} {pages:>10} {size:>10} {share:>6}  {owner:<20}  {priority:>8}  {path}");
     if let Some(why) = &row.why {
-        let _ = writeln!(text, "{:30}{}", "", output::plain(why));
+        let _ = writeln!(text, "{:41}{}", "", output::plain(why));
     }
     text
 }

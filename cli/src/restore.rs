@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 use crate::bodies;
 use crate::children;
 use crate::failure::{Stopped, Usage};
+use crate::files;
 use crate::identity::Identity;
 use crate::output;
 use crate::run::owner_name;
@@ -36,9 +37,10 @@ use reader::{BUDGETED_BYTES, Failed, Reader};
 
 /// Read again what a snapshot says was in the page cache
 ///
-/// Free memory is filled, and nothing has to leave for it: files of higher priority come first, and
-/// what has no room is left out and counted. Files that changed since are skipped and named. Reads
-/// are large, in the order of the disk, and come after those of others.
+/// Free memory is filled, and nothing has to leave for it. What has no room is left out and counted:
+/// at the start, files of lower priority. The rest is read in the order of the disk, so if memory
+/// becomes short meanwhile, what comes last there is left out. Files that changed since are skipped
+/// and named. Reads are large, and come after those of others.
 #[derive(Debug, Args)]
 pub struct Restore {
     /// What `pantler snapshot` wrote
@@ -94,8 +96,10 @@ struct Restored {
     /// Read, or what would be.
     read_bytes: u64,
     cached_before_bytes: u64,
-    /// For want of room.
+    /// For want of room, and beyond the most ranges.
     left_out_bytes: u64,
+    #[serde(skip)]
+    has_too_many_ranges: bool,
     skipped_files: u64,
     /// The first of them.
     skipped: Vec<Skipped>,
@@ -126,7 +130,11 @@ impl Restored {
             size(self.cached_before_bytes),
         );
         if self.left_out_bytes > 0 {
-            text.push_str(&format!("{} left out: no more memory is free\n", size(self.left_out_bytes)));
+            text.push_str(&format!("{} left out: no more memory is free", size(self.left_out_bytes)));
+            if self.has_too_many_ranges {
+                text.push_str(&format!(", or beyond {RANGES_MAX} ranges: restore again"));
+            }
+            text.push('\n');
         }
         for Skipped { path, why } in self.skipped.iter().take(SHOWN_MAX) {
             text.push_str(&format!("skipped, {why}: {}\n", output::plain(path)));
@@ -149,7 +157,7 @@ pub fn restore(words: &Restore) -> Result<()> {
     restored.files = entries.chunk_by(|one, next| one.path() == next.path()).count() as u64;
     let wanted = wanted(&entries, &mut restored, &stopped);
     let (pieces, left_out) = plan::pieces(wanted, room.now()?);
-    restored.left_out_bytes = left_out;
+    restored.left_out_bytes = restored.left_out_bytes.saturating_add(left_out);
     let planned: u64 = pieces.iter().map(|piece| piece.end - piece.start).sum();
     if words.dry_run {
         restored.read_bytes = planned;
@@ -208,9 +216,12 @@ fn opened(entry: &Entry) -> Result<File, Why> {
     Ok(file)
 }
 
+/// Ranges that are read: with room for all, as many pieces. What is in further ones is left out.
+const RANGES_MAX: usize = 1 << 20;
+
 /// What is not cached of the files, and where it is on the disk.
 fn wanted(entries: &[Entry], restored: &mut Restored, stopped: &AtomicBool) -> Vec<Wanted> {
-    let mut wanted = Vec::new();
+    let (mut wanted, mut ranges_left) = (Vec::new(), RANGES_MAX);
     for (number, entry) in entries.iter().enumerate() {
         if stopped.load(Ordering::Relaxed) {
             break;
@@ -222,39 +233,54 @@ fn wanted(entries: &[Entry], restored: &mut Restored, stopped: &AtomicBool) -> V
                 continue;
             }
         };
-        let missing = missing(&file, entry);
-        let missing_bytes: u64 = missing.iter().map(|(start, end, _)| end - start).sum();
-        restored.cached_before_bytes += entry.bytes() - missing_bytes;
+        let Some(mut missing) = missing(&file, entry, stopped) else { break };
+        let bytes = |ranges: &[(u64, u64)]| ranges.iter().map(|(start, end)| end - start).sum::<u64>();
+        let cached_before = entry.bytes() - bytes(&missing);
+        restored.cached_before_bytes = restored.cached_before_bytes.saturating_add(cached_before);
+        let further = missing.split_off(ranges_left.min(missing.len()));
+        ranges_left -= missing.len();
+        restored.left_out_bytes = restored.left_out_bytes.saturating_add(bytes(&further));
+        restored.has_too_many_ranges |= !further.is_empty();
+        let placed = |(start, end)| (start, end, extent::place(file.as_fd(), start));
+        let missing = missing.into_iter().map(placed).collect();
         let device = rustix::fs::fstat(&file).map_or(0, |stat| stat.st_dev);
         wanted.push(Wanted { file: number, priority: entry.priority, device, missing });
     }
     wanted
 }
 
-/// Parts of the entry's ranges that are not cached.
-fn missing(file: &File, entry: &Entry) -> Vec<(u64, u64, Option<u64>)> {
+/// Parts of the entry's ranges that are not cached; `None` if it was stopped.
+fn missing(file: &File, entry: &Entry, stopped: &AtomicBool) -> Option<Vec<(u64, u64)>> {
     let block = pages::block_bytes();
+    let goes_on = || !stopped.load(Ordering::Relaxed);
+    // Where the kernel tells nothing all is read: what is cached costs a copy.
+    let is_told = files::is_told(file.as_fd());
+    let cached = |first, blocks| match is_told {
+        true => pages::cached_ranges_while(file.as_fd(), first, blocks, goes_on).unwrap_or_default(),
+        false => Vec::new(),
+    };
     let mut missing = Vec::new();
     for &(start, end) in &entry.ranges {
         let first = start / block;
-        // Where the kernel tells nothing all is read: what is cached costs a copy.
-        let cached =
-            pages::cached_ranges(file.as_fd(), first, end.div_ceil(block) - first).unwrap_or_default();
+        let cached = cached(first, end.div_ceil(block) - first);
+        if !goes_on() {
+            return None;
+        }
         let mut from = start;
         for range in
             cached.iter().map(|range| range.start * block..range.end * block).chain(std::iter::once(end..end))
         {
             let to = range.start.clamp(from, end);
             if to > from {
-                missing.push((from, to, extent::place(file.as_fd(), from)));
+                missing.push((from, to));
             }
             from = from.max(range.end.min(end));
         }
     }
-    missing
+    Some(missing)
 }
 
-/// Bytes that are read before memory is looked at again.
+/// Bytes that are read before memory is looked at again; sooner where there seems to be no room.
 const LOOK_BYTES: u64 = 4 << 20;
 
 /// Reads pieces while there is room.
@@ -274,14 +300,14 @@ fn read(
     let (mut left, mut asked) = (room.now()?, 0);
     for piece in pieces {
         let bytes = piece.end - piece.start;
-        if asked >= LOOK_BYTES {
+        if asked >= LOOK_BYTES || (asked > 0 && asked + bytes > left) {
             (left, asked) = (room.now()?, 0);
         }
         if stopped.load(Ordering::Relaxed) {
             break;
         }
         if asked + bytes > left {
-            restored.left_out_bytes += bytes;
+            restored.left_out_bytes = restored.left_out_bytes.saturating_add(bytes);
             continue;
         }
         let file = match &last {

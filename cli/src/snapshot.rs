@@ -101,6 +101,8 @@ struct Taking {
     bodies: Vec<Found>,
     /// Device and inode of what was looked at: a file with two names is one.
     seen: HashSet<(u64, u64)>,
+    /// Paths of entries: one may lead to another file by now, and is in a snapshot once.
+    paths: HashSet<PathBuf>,
     entries: Vec<Entry>,
     written: Written,
 }
@@ -123,9 +125,8 @@ impl Taking {
 
     /// A file or folder that the user named.
     fn named(&mut self, path: &Path) -> Result<()> {
-        let expected = |error: io::Error| {
-            ControlError::invalid(format!("{path:?}: expected a file or folder, {error}"))
-        };
+        let expected =
+            |error: io::Error| ControlError::invalid(format!("{path:?}: expected a file or folder, {error}"));
         // Links on the way there are followed, and none beyond.
         let by_name = OFlags::PATH | OFlags::CLOEXEC;
         let named = rustix::fs::open(path, by_name, Mode::empty()).map_err(|error| expected(error.into()))?;
@@ -154,6 +155,9 @@ impl Taking {
         let story = (mount.is_some() || !ranges.is_empty())
             .then(|| files::story(&mut self.bodies, mount.as_deref(), path, named))
             .flatten();
+        if !ranges.is_empty() && !self.paths.insert(path.to_owned()) {
+            return Ok(());
+        }
         if ranges.is_empty() {
             self.written.in_frames += u64::from(story.is_some_and(|story| story.cached_blocks > 0));
             return Ok(());

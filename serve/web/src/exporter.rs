@@ -123,11 +123,7 @@ impl Exporter {
         Self::listen(address, Some(Arc::new(Users::default())), Arc::new(teller))
     }
 
-    fn listen(
-        address: SocketAddr,
-        users: Option<Arc<Users>>,
-        teller: Teller,
-    ) -> Result<Exporter, WebError> {
+    fn listen(address: SocketAddr, users: Option<Arc<Users>>, teller: Teller) -> Result<Exporter, WebError> {
         let listener = listen(address)?;
         let address = listener.local_addr().map_err(WebError::Start)?;
         let (stop, stopped) = watch::channel(false);
@@ -137,7 +133,9 @@ impl Exporter {
             let (users, teller, turns) = (users.clone(), Arc::clone(&teller), Arc::clone(&turns));
             let stop = stopped.clone();
             async move {
-                let Ok(ends) = stream.peer_addr().and_then(|peer| Ok((peer, stream.local_addr()?))) else { return };
+                let Ok(ends) = stream.peer_addr().and_then(|peer| Ok((peer, stream.local_addr()?))) else {
+                    return;
+                };
                 let Ok(_guest) = admitted(users, ends).await else { return };
                 serve(teller, turns, stop, stream, ends).await;
             }
@@ -170,7 +168,8 @@ async fn admitted(
 ) -> Result<Option<Guest>, Crowded> {
     let Some(users) = users else { return Ok(None) };
     // The kernel's table is long where there are many connections.
-    let user = tokio::task::spawn_blocking(move || tcp_user::of_peer(peer, own)).await.map_err(|_| Crowded)?;
+    let user =
+        tokio::task::spawn_blocking(move || tcp_user::of_peer(peer, own)).await.map_err(|_| Crowded)?;
     users.admit(user).map(Some).ok_or(Crowded)
 }
 
@@ -215,7 +214,8 @@ async fn answer(
     let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
     // Several of one name are joined, so that no one of them speaks for all.
     let header = |name: &str| {
-        let mut all = request.headers().get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+        let mut all =
+            request.headers().get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
         let first = all.next()?.into_owned();
         Some(all.fold(first, |joined, value| joined + ", " + &value))
     };

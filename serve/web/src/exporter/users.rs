@@ -29,8 +29,8 @@ impl Users {
         let of_others: usize =
             open.iter().filter(|(user, _)| **user != Some(0)).map(|(_, count)| count).sum();
         let own = open.get(&user).copied().unwrap_or(0);
-        let is_full = own >= CONNECTIONS_PER_USER_MAX
-            || (user != Some(0) && of_others >= CONNECTIONS_OF_OTHERS_MAX);
+        let is_full =
+            own >= CONNECTIONS_PER_USER_MAX || (user != Some(0) && of_others >= CONNECTIONS_OF_OTHERS_MAX);
         if is_full {
             return None;
         }
