@@ -65,12 +65,12 @@ struct Teller {
     usage: usage::Usage,
 }
 
-/// An answer is told again for so long: bodies are asked no more often, however often a user asks.
+/// Time for which an answer is told again: bodies are asked once in it, however often a user asks.
 const KEPT_TIME: Duration = Duration::from_secs(1);
 /// Answers that are kept; further ones are made anew.
 const KEPT_MAX: usize = 64;
 
-/// What an answer is about: the user that it is for, and the rows that root wants.
+/// One answer: its user, and the rows that root wants.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Subject {
     uid: u32,
@@ -164,8 +164,8 @@ impl Teller {
     }
 }
 
-/// Whether a browser asks for a page that is not ours. To open our page by a link there is allowed:
-/// that changes nothing until the page, which is shown, asks itself.
+/// Whether a browser asks for a page that is not ours. A link there may open our page: it changes
+/// nothing until our page, which is shown, asks.
 fn is_foreign(question: &Question) -> bool {
     let is_opened = question.path == "/" && question.mode.as_deref() == Some("navigate");
     !is_opened && question.site.as_deref().is_some_and(|site| !["same-origin", "none"].contains(&site))
@@ -208,8 +208,8 @@ fn told(kind: &str, text: String) -> Told {
     Told { headers: headers.map(|(name, value)| (name, value.to_owned())).into(), text }
 }
 
-/// What others than root and its user are told of a body: no path and no process. The name of a
-/// mount is where it is, so the body's place among those of the daemon stands for it.
+/// A body without paths and processes, for others than root and its user. The name of a mount is a
+/// path, so the body's place among those of the daemon stands for it.
 fn public(body: BodyInfo, place: usize) -> BodyInfo {
     let name = if body.kind == BodyKind::Mount { format!("mount {place}") } else { body.name };
     BodyInfo { name, mount_point: None, origin: None, pid: 0, ..body }

@@ -181,8 +181,8 @@ fn a_snapshot_tells_a_user_what_the_kernel_tells() {
     assert_eq!((done["cached_before_bytes"].as_u64(), done["read_bytes"].as_u64()), (bytes, bytes), "{done}");
 }
 
-/// A file that is longer than any disk is looked through at once, and so is a snapshot that says it
-/// was cached; a file on which another program has a lease is not waited for.
+/// A file that is longer than any disk is looked through at once, also by a snapshot that calls all
+/// of it cached. A file on which another program has a lease is not waited for.
 #[test]
 fn nothing_that_a_file_is_holds_a_snapshot_up() {
     let Some(place) = Place::new() else { return };

@@ -93,8 +93,8 @@ mod tests {
     use super::*;
     use crate::restore::plan::{Wanted, pieces};
 
-    /// A read that fails is told with its own file, and not with the one that was asked for when it
-    /// was waited for; so are those that are waited for last.
+    /// A failed read is told with its own file, not with the one that was asked for meanwhile. So
+    /// are those that are waited for last.
     #[test]
     fn a_failed_read_is_that_of_its_own_file() {
         let folder = tempfile::tempdir().unwrap();

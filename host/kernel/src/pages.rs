@@ -64,8 +64,7 @@ pub fn count_cached(file: BorrowedFd<'_>, first: u64, blocks: u64) -> io::Result
 /// Blocks that are looked at in one go: a mapping of them gives as many bytes of answers.
 const LOOKED_AT: u64 = 64 << 10;
 
-/// Fewer than one cached block in so many: halves are counted, and no block is looked at. A count
-/// costs 0.3 us, a look at this many blocks 10 us.
+/// Where fewer than one block in 512 is cached, halves are counted and blocks are not looked at.
 const SPARSE_ONE_IN: u64 = 512;
 
 /// Cached blocks among `blocks` from `first` on, ascending, neighbours as one range. By `cachestat`
