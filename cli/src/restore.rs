@@ -37,10 +37,10 @@ use reader::{BUDGETED_BYTES, Failed, Reader};
 
 /// Read again what a snapshot says was in the page cache
 ///
-/// Free memory is filled, and nothing has to leave for it. What has no room is left out and counted,
-/// files of lower priority first. The rest is read in the order of the disk: if memory becomes short
-/// meanwhile, what is last on the disk is left out. Files that changed since are skipped and named.
-/// Reads are large, and come after those of others.
+/// Free memory is filled, and nothing has to leave for it. What has no room is left out and
+/// counted, files of lower priority first. The rest is read in the order of the disk: if memory
+/// becomes short meanwhile, what is last on the disk is left out. Files that changed since are
+/// skipped and named. Reads are large, and come after those of others.
 #[derive(Debug, Args)]
 pub struct Restore {
     /// What `pantler snapshot` wrote
