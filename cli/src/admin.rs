@@ -5,13 +5,14 @@
 
 use anyhow::Result;
 use pantler_control::server::Host;
-use pantler_control::{BodyStat, Counters, Speaker};
+use pantler_control::{BodyInfo, BodyKind, BodyStat, Counters, Speaker};
 use pantler_kernel::tcp_user;
 use pantler_web::{Exporter, Question, Told, Untold};
 use serde::Serialize;
-use std::collections::HashSet;
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::failure::Usage;
 use crate::output;
@@ -43,10 +44,11 @@ impl Admin {
         }
         let teller = Teller {
             host,
+            kept: Mutex::default(),
             #[cfg(feature = "top")]
             usage: usage::Usage::default(),
         };
-        let exporter = Exporter::tell(address, move |question| teller.tell(question));
+        let exporter = Exporter::tell_users(address, move |question| teller.tell(question));
         Ok(Admin(exporter.map_err(crate::web::refused)?))
     }
 
@@ -57,8 +59,30 @@ impl Admin {
 
 struct Teller {
     host: Arc<Host>,
+    /// Answers by what they are about.
+    kept: Mutex<HashMap<Subject, (Instant, String)>>,
     #[cfg(feature = "top")]
     usage: usage::Usage,
+}
+
+/// Time for which an answer is told again: bodies are asked once in it, however often a user asks.
+const KEPT_TIME: Duration = Duration::from_secs(1);
+/// Answers that are kept; further ones are made anew.
+const KEPT_MAX: usize = 64;
+
+/// One answer: its user, and the rows that root wants.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Subject {
+    uid: u32,
+    /// `by=process`, `by=group`, `by=file`, or nothing.
+    rows: &'static str,
+}
+
+impl Subject {
+    fn new(uid: u32, query: &str) -> Subject {
+        let known = ["by=process", "by=group", "by=file"].into_iter().find(|known| *known == query);
+        Subject { uid, rows: known.filter(|_| uid == 0).unwrap_or_default() }
+    }
 }
 
 /// What the page shows.
@@ -76,28 +100,49 @@ struct Data {
 
 impl Teller {
     fn tell(&self, question: &Question) -> Result<Told, Untold> {
-        // A name that leads here from a foreign page is none of ours.
-        if !is_ours(&question.host) {
+        // A name that leads here from a foreign page is none of ours, and no foreign page asks.
+        if !is_ours(&question.host, question.own.ip()) || is_foreign(question) {
             return Err(Untold::Forbidden);
         }
         match &*question.path {
             "/" => page(),
             "/data" => {
                 let uid = tcp_user::of_peer(question.peer, question.own).ok_or(Untold::Forbidden)?;
-                let text = output::to_json("admin", &self.data(uid, &question.query));
-                Ok(told("application/json", text.map_err(|_| Untold::Absent)?))
+                Ok(told("application/json", self.answer(&Subject::new(uid, &question.query))?))
             }
             _ => Err(Untold::Absent),
         }
     }
 
-    fn data(&self, uid: u32, query: &str) -> Data {
+    /// Made now, or less than [`KEPT_TIME`] ago.
+    fn answer(&self, subject: &Subject) -> Result<String, Untold> {
+        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_fresh = |made: &Instant| made.elapsed() < KEPT_TIME;
+        if let Some((_, text)) = kept().get(subject).filter(|(made, _)| is_fresh(made)) {
+            return Ok(text.clone());
+        }
+        let text = output::to_json("admin", &self.data(subject)).map_err(|_| Untold::Absent)?;
+        let mut kept = kept();
+        kept.retain(|_, (made, _)| is_fresh(made));
+        if kept.len() < KEPT_MAX {
+            kept.insert(subject.clone(), (Instant::now(), text.clone()));
+        }
+        Ok(text)
+    }
+
+    fn data(&self, &Subject { uid, rows }: &Subject) -> Data {
         // Only the user counts here; nothing is looked up for a process or a group.
         let speaker = Speaker { uid, gid: u32::MAX, groups: Vec::new(), pid: 0 };
-        let bodies = self.host.bodies();
-        let told = bodies.iter().filter_map(|body| own(body.stat(&speaker).ok()?, uid));
-        let bodies = told.collect();
-        let (top, no_top) = match self.top(uid, query) {
+        let mut bodies = Vec::new();
+        for (place, body) in self.host.bodies().into_iter().enumerate() {
+            if uid == 0 {
+                bodies.extend(body.stat(&speaker));
+            } else if body.has_owner_of(uid) || body.describe().uid == uid {
+                // For the asking of others nothing more is watched in the kernel.
+                bodies.extend(body.peek(&speaker).ok().and_then(|stat| own(stat, place + 1, uid)));
+            }
+        }
+        let (top, no_top) = match self.top(uid, rows) {
             Ok(top) => (Some(top), None),
             Err(why) => (None, Some(why)),
         };
@@ -119,13 +164,24 @@ impl Teller {
     }
 }
 
-/// Whether a browser that asks by this name means this machine.
-fn is_ours(host: &str) -> bool {
+/// Whether a browser asks for a page that is not ours. A link there may open our page: it changes
+/// nothing until our page, which is shown, asks.
+fn is_foreign(question: &Question) -> bool {
+    let is_opened = question.path == "/" && question.mode.as_deref() == Some("navigate");
+    !is_opened && question.site.as_deref().is_some_and(|site| !["same-origin", "none"].contains(&site))
+}
+
+/// Whether a browser that asks by this name means this machine, at the address that the connection
+/// has here.
+fn is_ours(host: &str, own: IpAddr) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.parse::<u16>().is_ok() => name,
         _ => host,
     };
-    ["127.0.0.1", "localhost", "[::1]"].contains(&name)
+    let address = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
+    name == "localhost"
+        || ["127.0.0.1", "[::1]"].contains(&name)
+        || address.parse().is_ok_and(|address: IpAddr| address == own.to_canonical())
 }
 
 fn page() -> Result<Told, Untold> {
@@ -152,9 +208,16 @@ fn told(kind: &str, text: String) -> Told {
     Told { headers: headers.map(|(name, value)| (name, value.to_owned())).into(), text }
 }
 
+/// A body without paths and processes, for others than root and its user. The name of a mount is a
+/// path, so the body's place among those of the daemon stands for it.
+fn public(body: BodyInfo, place: usize) -> BodyInfo {
+    let name = if body.kind == BodyKind::Mount { format!("mount {place}") } else { body.name };
+    BodyInfo { name, mount_point: None, origin: None, pid: 0, ..body }
+}
+
 /// The part of a body's counters that is a user's: all of them to root and to the user that started
 /// it. `None` if nothing there is hers.
-fn own(mut stat: BodyStat, uid: u32) -> Option<BodyStat> {
+fn own(mut stat: BodyStat, place: usize, uid: u32) -> Option<BodyStat> {
     if uid == 0 || uid == stat.body.uid {
         return Some(stat);
     }
@@ -162,12 +225,12 @@ fn own(mut stat: BodyStat, uid: u32) -> Option<BodyStat> {
     if stat.owners.is_empty() {
         return None;
     }
-    let others: HashSet<String> = stat.owners.iter().map(|owner| owner.owner.clone()).collect();
     stat.revocations.retain(|one| one.uid == Some(uid));
-    stat.takings.retain(|taking| others.contains(&taking.from) && others.contains(&taking.to));
+    // By the user: another user's owner may have the same name.
+    stat.takings.retain(|taking| taking.from_uid == Some(uid) && taking.to_uid == Some(uid));
     let totals = stat.owners.iter().fold(Counters::default(), |sum, owner| sum + owner.counters);
     Some(BodyStat {
-        body: stat.body,
+        body: public(stat.body, place),
         totals,
         followed: stat.followed,
         owners: stat.owners,
@@ -180,7 +243,7 @@ fn own(mut stat: BodyStat, uid: u32) -> Option<BodyStat> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pantler_control::{BodyInfo, FileStat, OwnerStat, TakingStat};
+    use pantler_control::{FileStat, OwnerStat, TakingStat};
 
     #[test]
     fn a_user_is_told_what_is_hers() {
@@ -190,32 +253,85 @@ mod tests {
             counters: Counters { references, ..Counters::default() },
             ..OwnerStat::default()
         };
-        let taking = |from: &str, to: &str| TakingStat { from: from.into(), to: to.into(), blocks: 1 };
+        let taking = |(from, from_uid): (&str, u32), (to, to_uid): (&str, u32)| TakingStat {
+            from: from.into(),
+            from_uid: Some(from_uid),
+            to: to.into(),
+            to_uid: Some(to_uid),
+            blocks: 1,
+        };
+        let body = BodyInfo {
+            name: "/home/secret/mnt".to_owned(),
+            kind: BodyKind::Mount,
+            mount_point: Some("/home/secret/mnt".into()),
+            origin: Some("/srv/secret".into()),
+            uid: 0,
+            pid: 4711,
+            capacity_blocks: 9,
+            block_bytes: 4096,
+            allocation: "lru-sp".to_owned(),
+        };
         let stat = BodyStat {
-            body: BodyInfo { uid: 0, capacity_blocks: 9, ..BodyInfo::default() },
-            owners: vec![owner("a", 7, 1), owner("b", 7, 2), owner("secret", 8, 50)],
+            body,
+            // Two users have an owner of one name.
+            owners: vec![owner("a", 7, 1), owner("b", 7, 2), owner("secret", 8, 50), owner("b", 8, 60)],
             totals: Counters { references: 53, ..Counters::default() },
-            takings: vec![taking("a", "b"), taking("secret", "a"), taking("a", "secret")],
+            takings: vec![
+                taking(("a", 7), ("b", 7)),
+                taking(("secret", 8), ("a", 7)),
+                taking(("a", 7), ("b", 8)),
+                taking(("b", 8), ("a", 7)),
+            ],
             files: vec![FileStat { path: "/secret".into(), counters: Counters::default() }],
             body_counters: [("secret".to_owned(), 1)].into(),
             ..BodyStat::default()
         };
-        assert_eq!(own(stat.clone(), 0), Some(stat.clone()));
-        assert_eq!(own(stat.clone(), 9), None);
-        let hers = own(stat, 7).unwrap();
-        assert_eq!((hers.totals.references, hers.takings.len(), hers.body.capacity_blocks), (3, 1, 9));
-        assert!(!serde_json::to_string(&hers).unwrap().contains("secret"));
+        assert_eq!(own(stat.clone(), 2, 0), Some(stat.clone()));
+        assert_eq!(own(stat.clone(), 2, 9), None);
+        let hers = own(stat, 2, 7).unwrap();
+        assert_eq!((hers.totals.references, hers.body.capacity_blocks), (3, 9));
+        assert_eq!(hers.takings, [taking(("a", 7), ("b", 7))]);
+        assert_eq!((&*hers.body.name, hers.body.pid), ("mount 2", 0));
+        let text = serde_json::to_string(&hers).unwrap();
+        assert!(!text.contains("secret") && !text.contains("4711"), "{text}");
     }
 
     #[test]
     fn foreign_names_of_this_machine_are_refused() {
-        for host in ["localhost", "localhost:80", "127.0.0.1:8080", "[::1]:1"] {
-            assert!(is_ours(host), "{host}");
-        }
-        for host in
-            ["", "evil.example", "evil.example:80", "localhost.evil.example", "127.0.0.1.evil:80", "[::1"]
+        let own = "127.0.0.2".parse().unwrap();
+        for host in ["localhost", "localhost:80", "127.0.0.1:8080", "[::1]:1", "127.0.0.2:7070", "127.0.0.2"]
         {
-            assert!(!is_ours(host), "{host}");
+            assert!(is_ours(host, own), "{host}");
+        }
+        assert!(is_ours("127.0.0.2:1", "::ffff:127.0.0.2".parse().unwrap()));
+        for host in [
+            "",
+            "evil.example",
+            "evil.example:80",
+            "localhost.evil.example",
+            "127.0.0.1.evil:80",
+            "[::1",
+            "127.0.0.3:7070",
+        ] {
+            assert!(!is_ours(host, own), "{host}");
+        }
+    }
+
+    #[test]
+    fn pages_of_others_may_lead_to_ours_and_ask_nothing() {
+        let asks = |path: &str, site: Option<&str>, mode: Option<&str>| {
+            let end = "127.0.0.1:1".parse().unwrap();
+            let [site, mode] = [site, mode].map(|word| word.map(str::to_owned));
+            let (path, query, host) = (path.to_owned(), String::new(), "localhost".to_owned());
+            !is_foreign(&Question { path, query, host, site, mode, peer: end, own: end })
+        };
+        assert!(asks("/data", None, None), "no browser");
+        assert!(asks("/data", Some("same-origin"), Some("cors")) && asks("/data", Some("none"), None));
+        assert!(asks("/", Some("cross-site"), Some("navigate")));
+        for site in ["cross-site", "same-site", "", "same-origin, same-origin", "Same-Origin"] {
+            assert!(!asks("/data", Some(site), Some("no-cors")), "{site}");
+            assert!(!asks("/data", Some(site), Some("navigate")), "{site}");
+            assert!(!asks("/", Some(site), Some("no-cors")), "{site}");
         }
     }
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::fmt::Write;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use crate::bodies::{self, Found};
@@ -40,6 +40,8 @@ struct Row {
     bytes: u64,
     /// None where the kernel tells this user nothing.
     cached_bytes: Option<u64>,
+    /// The same in pages.
+    cached_pages: Option<u64>,
     /// The mount or run that holds most of it.
     on: Option<String>,
     owner: Option<String>,
@@ -112,6 +114,7 @@ fn row(path: &Path, bodies: &mut Vec<Found>) -> Result<Row, ControlError> {
         path: path.to_string_lossy().into_owned(),
         bytes,
         cached_bytes,
+        cached_pages: cached_bytes.map(|bytes| bytes.div_ceil(pages::block_bytes())),
         on: known.as_ref().map(|story| story.body.name.clone()),
         owner: known.as_ref().and_then(owner),
         priority: known.as_ref().and_then(|story| story.holder.as_ref()).map(|holder| holder.priority),
@@ -168,17 +171,22 @@ fn in_page_cache(named: &OwnedFd, bytes: u64) -> Option<u64> {
 /// nothing. It is opened by its descriptor: it is the regular file that was looked at.
 pub fn told_of(named: &OwnedFd) -> Option<OwnedFd> {
     let again = format!("/proc/self/fd/{}", named.as_raw_fd());
-    let file = rustix::fs::open(again, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    // Kernels before 6.15 say to others that all is cached.
-    let may_know = rustix::fs::fstat(named).is_ok_and(|stat| {
-        let uid = rustix::process::geteuid();
-        uid.is_root() || stat.st_uid == uid.as_raw() || is_writable(named)
-    });
-    may_know.then_some(file)
+    // A lease of another program on the file would be waited for.
+    let file =
+        rustix::fs::open(again, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    is_told(named.as_fd()).then_some(file)
 }
 
-fn is_writable(named: &OwnedFd) -> bool {
-    let again = format!("/proc/self/fd/{}", named.as_raw_fd());
+/// Whether the kernel tells this user what is cached of a file. Kernels before 6.15 say to others
+/// that all is cached, so they are not asked.
+pub fn is_told(file: BorrowedFd<'_>) -> bool {
+    let uid = rustix::process::geteuid();
+    rustix::fs::fstat(file)
+        .is_ok_and(|stat| uid.is_root() || stat.st_uid == uid.as_raw() || is_writable(file))
+}
+
+fn is_writable(file: BorrowedFd<'_>) -> bool {
+    let again = format!("/proc/self/fd/{}", file.as_raw_fd());
     rustix::fs::access(again, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
@@ -203,20 +211,22 @@ fn why(story: &FileExplanation) -> String {
     order + &last
 }
 
-const HEAD: &str = "    CACHED       SIZE  SHARE  OWNER                 PRIORITY  FILE\n";
+const HEAD: &str = "    CACHED      PAGES       SIZE  SHARE  OWNER                 PRIORITY  FILE\n";
 
 fn line(row: &Row) -> String {
     let mut text = String::new();
     let share = |cached: u64| 100.0 * cached as f64 / row.bytes.max(1) as f64;
     let cached = row.cached_bytes.map_or("unknown".to_owned(), |bytes| Size::new(bytes).rounded());
     let share = row.cached_bytes.map_or("-".to_owned(), |bytes| format!("{:.0} %", share(bytes)));
-    let owner = row.owner.as_deref().unwrap_or("-");
+    let pages = row.cached_pages.map_or("-".to_owned(), |pages| pages.to_string());
+    let owner = output::plain(row.owner.as_deref().unwrap_or("-"));
     let path = output::plain(&row.path);
     let size = Size::new(row.bytes).rounded();
     let priority = row.priority.map_or("-".to_owned(), |priority| priority.to_string());
-    let _ = writeln!(text, "{cached:>10} {size:>10} {share:>6}  {owner:<20}  {priority:>8}  {path}");
+    let _ =
+        writeln!(text, "{cached:>10} {pages:>10} {size:>10} {share:>6}  {owner:<20}  {priority:>8}  {path}");
     if let Some(why) = &row.why {
-        let _ = writeln!(text, "{:30}{}", "", output::plain(why));
+        let _ = writeln!(text, "{:41}{}", "", output::plain(why));
     }
     text
 }

@@ -13,6 +13,14 @@ use rustix::fs::{Gid, Uid};
 use rustix::thread;
 use serde::{Deserialize, Serialize};
 
+/// The users that may read a file that is made.
+#[derive(Debug, Clone, Copy)]
+pub enum Readers {
+    /// As the umask has it.
+    All,
+    Owner,
+}
+
 /// User, group and supplementary groups.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -89,8 +97,14 @@ impl Identity {
 
     /// Opens a file to be written with the rights of the user the program runs as, not with ours;
     /// makes it when it is not there, and leaves what is in it.
-    pub fn open_to_write(&self, path: &std::path::Path) -> std::io::Result<fs::File> {
-        self.with_rights(|| fs::File::options().write(true).create(true).truncate(false).open(path))
+    pub fn open_to_write(&self, path: &std::path::Path, readers: Readers) -> std::io::Result<fs::File> {
+        let mode = match readers {
+            Readers::All => 0o666,
+            Readers::Owner => 0o600,
+        };
+        let mut options = fs::File::options();
+        options.write(true).create(true).truncate(false).mode(mode);
+        self.with_rights(|| options.open(path))
     }
 
     /// Does something with the rights of the user the program runs as.

@@ -13,7 +13,7 @@ use pantler_kernel::{clock, extent, memory, pages};
 use rustix::fs::OFlags;
 use serde::Serialize;
 use serde_with::{As, DisplayFromStr};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, stderr};
 use std::os::fd::{AsFd, AsRawFd};
@@ -26,19 +26,21 @@ use std::time::{Duration, Instant};
 use crate::bodies;
 use crate::children;
 use crate::failure::{Stopped, Usage};
+use crate::files;
 use crate::identity::Identity;
 use crate::output;
 use crate::run::owner_name;
 use crate::snapshot::format::{self, Entry, Version};
 use crate::values;
 use plan::{Piece, Wanted};
-use reader::{BUDGETED_BYTES, Reader};
+use reader::{BUDGETED_BYTES, Failed, Reader};
 
 /// Read again what a snapshot says was in the page cache
 ///
-/// Free memory is filled, and nothing has to leave for it: files of higher priority come first, and
-/// what has no room is left out and counted. Files that changed since are skipped and named. Reads
-/// are large, in the order of the disk, and come after those of others.
+/// Free memory is filled, and nothing has to leave for it. What has no room is left out and
+/// counted, files of lower priority first. The rest is read in the order of the disk: if memory
+/// becomes short meanwhile, what is last on the disk is left out. Files that changed since are
+/// skipped and named. Reads are large, and come after those of others.
 #[derive(Debug, Args)]
 pub struct Restore {
     /// What `pantler snapshot` wrote
@@ -94,8 +96,10 @@ struct Restored {
     /// Read, or what would be.
     read_bytes: u64,
     cached_before_bytes: u64,
-    /// For want of room.
+    /// For want of room, and beyond the most ranges.
     left_out_bytes: u64,
+    #[serde(skip)]
+    has_too_many_ranges: bool,
     skipped_files: u64,
     /// The first of them.
     skipped: Vec<Skipped>,
@@ -126,7 +130,11 @@ impl Restored {
             size(self.cached_before_bytes),
         );
         if self.left_out_bytes > 0 {
-            text.push_str(&format!("{} left out: no more memory is free\n", size(self.left_out_bytes)));
+            text.push_str(&format!("{} left out: no more memory is free", size(self.left_out_bytes)));
+            if self.has_too_many_ranges {
+                text.push_str(&format!(", or beyond {RANGES_MAX} ranges: restore again"));
+            }
+            text.push('\n');
         }
         for Skipped { path, why } in self.skipped.iter().take(SHOWN_MAX) {
             text.push_str(&format!("skipped, {why}: {}\n", output::plain(path)));
@@ -149,7 +157,7 @@ pub fn restore(words: &Restore) -> Result<()> {
     restored.files = entries.chunk_by(|one, next| one.path() == next.path()).count() as u64;
     let wanted = wanted(&entries, &mut restored, &stopped);
     let (pieces, left_out) = plan::pieces(wanted, room.now()?);
-    restored.left_out_bytes = left_out;
+    restored.left_out_bytes = restored.left_out_bytes.saturating_add(left_out);
     let planned: u64 = pieces.iter().map(|piece| piece.end - piece.start).sum();
     if words.dry_run {
         restored.read_bytes = planned;
@@ -195,14 +203,25 @@ fn opened(entry: &Entry) -> Result<File, Why> {
         return Err(Why::Changed);
     }
     let again = format!("/proc/self/fd/{}", named.as_raw_fd());
-    let open = |flags: OFlags| File::options().read(true).custom_flags(flags.bits() as i32).open(&again);
+    // A lease of another program on the file would be waited for.
+    let open = |flags: OFlags| {
+        let flags = flags | OFlags::NONBLOCK;
+        File::options().read(true).custom_flags(flags.bits() as i32).open(&again)
+    };
     // The time of the last use is the programs'. Only the owner may leave it alone.
-    open(OFlags::NOATIME).or_else(|_| open(OFlags::empty())).map_err(|_| Why::Refused)
+    let file = open(OFlags::NOATIME).or_else(|_| open(OFlags::empty())).map_err(|_| Why::Refused)?;
+    // Some file systems refuse a read of what is not cached to a descriptor that must not wait.
+    let flags = rustix::fs::fcntl_getfl(&file).map_err(|_| Why::Refused)?;
+    rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK).map_err(|_| Why::Refused)?;
+    Ok(file)
 }
+
+/// Ranges that are read: with room for all, as many pieces. What is in further ones is left out.
+const RANGES_MAX: usize = 1 << 20;
 
 /// What is not cached of the files, and where it is on the disk.
 fn wanted(entries: &[Entry], restored: &mut Restored, stopped: &AtomicBool) -> Vec<Wanted> {
-    let mut wanted = Vec::new();
+    let (mut wanted, mut ranges_left) = (Vec::new(), RANGES_MAX);
     for (number, entry) in entries.iter().enumerate() {
         if stopped.load(Ordering::Relaxed) {
             break;
@@ -214,39 +233,54 @@ fn wanted(entries: &[Entry], restored: &mut Restored, stopped: &AtomicBool) -> V
                 continue;
             }
         };
-        let missing = missing(&file, entry);
-        let missing_bytes: u64 = missing.iter().map(|(start, end, _)| end - start).sum();
-        restored.cached_before_bytes += entry.bytes() - missing_bytes;
+        let Some(mut missing) = missing(&file, entry, stopped) else { break };
+        let bytes = |ranges: &[(u64, u64)]| ranges.iter().map(|(start, end)| end - start).sum::<u64>();
+        let cached_before = entry.bytes() - bytes(&missing);
+        restored.cached_before_bytes = restored.cached_before_bytes.saturating_add(cached_before);
+        let further = missing.split_off(ranges_left.min(missing.len()));
+        ranges_left -= missing.len();
+        restored.left_out_bytes = restored.left_out_bytes.saturating_add(bytes(&further));
+        restored.has_too_many_ranges |= !further.is_empty();
+        let placed = |(start, end)| (start, end, extent::place(file.as_fd(), start));
+        let missing = missing.into_iter().map(placed).collect();
         let device = rustix::fs::fstat(&file).map_or(0, |stat| stat.st_dev);
         wanted.push(Wanted { file: number, priority: entry.priority, device, missing });
     }
     wanted
 }
 
-/// Parts of the entry's ranges that are not cached.
-fn missing(file: &File, entry: &Entry) -> Vec<(u64, u64, Option<u64>)> {
+/// Parts of the entry's ranges that are not cached; `None` if it was stopped.
+fn missing(file: &File, entry: &Entry, stopped: &AtomicBool) -> Option<Vec<(u64, u64)>> {
     let block = pages::block_bytes();
+    let goes_on = || !stopped.load(Ordering::Relaxed);
+    // Where the kernel tells nothing all is read: what is cached costs a copy.
+    let is_told = files::is_told(file.as_fd());
+    let cached = |first, blocks| match is_told {
+        true => pages::cached_ranges_while(file.as_fd(), first, blocks, goes_on).unwrap_or_default(),
+        false => Vec::new(),
+    };
     let mut missing = Vec::new();
     for &(start, end) in &entry.ranges {
         let first = start / block;
-        // Where the kernel tells nothing all is read: what is cached costs a copy.
-        let cached =
-            pages::cached_ranges(file.as_fd(), first, end.div_ceil(block) - first).unwrap_or_default();
+        let cached = cached(first, end.div_ceil(block) - first);
+        if !goes_on() {
+            return None;
+        }
         let mut from = start;
         for range in
             cached.iter().map(|range| range.start * block..range.end * block).chain(std::iter::once(end..end))
         {
             let to = range.start.clamp(from, end);
             if to > from {
-                missing.push((from, to, extent::place(file.as_fd(), from)));
+                missing.push((from, to));
             }
             from = from.max(range.end.min(end));
         }
     }
-    missing
+    Some(missing)
 }
 
-/// Bytes that are read before memory is looked at again.
+/// Bytes that are read before memory is looked at again; sooner where there seems to be no room.
 const LOOK_BYTES: u64 = 4 << 20;
 
 /// Reads pieces while there is room.
@@ -261,18 +295,19 @@ fn read(
     let progress = Progress::new(planned);
     let mut reader = if room.daemon.is_some() { Reader::within_budget() } else { Reader::new() };
     let mut last: Option<(usize, Rc<File>)> = None;
-    let mut failed: HashMap<usize, Why> = HashMap::new();
+    // In the order of the snapshot, so that those that are named are its first.
+    let mut failed: BTreeMap<usize, Why> = BTreeMap::new();
     let (mut left, mut asked) = (room.now()?, 0);
     for piece in pieces {
         let bytes = piece.end - piece.start;
-        if asked >= LOOK_BYTES {
+        if asked >= LOOK_BYTES || (asked > 0 && asked + bytes > left) {
             (left, asked) = (room.now()?, 0);
         }
         if stopped.load(Ordering::Relaxed) {
             break;
         }
         if asked + bytes > left {
-            restored.left_out_bytes += bytes;
+            restored.left_out_bytes = restored.left_out_bytes.saturating_add(bytes);
             continue;
         }
         let file = match &last {
@@ -286,14 +321,21 @@ fn read(
             },
         };
         asked += bytes;
-        let number = piece.file;
-        if reader.ask(&file, piece).is_err() {
-            failed.insert(number, Why::Failed);
+        if let Err(Failed { file, error }) = reader.ask(&file, piece) {
+            tracing::debug!(file, %error, "not read");
+            failed.insert(file, Why::Failed);
         }
         progress.at(reader.read_bytes);
     }
-    while reader.wait().unwrap_or(true) {
-        progress.at(reader.read_bytes);
+    loop {
+        match reader.wait() {
+            Ok(true) => progress.at(reader.read_bytes),
+            Ok(false) => break,
+            Err(Failed { file, error }) => {
+                tracing::debug!(file, %error, "not read");
+                failed.insert(file, Why::Failed);
+            }
+        }
     }
     restored.read_bytes = reader.read_bytes;
     failed.into_iter().for_each(|(number, why)| restored.skip(&entries[number].path(), why));

@@ -1,18 +1,19 @@
 //! `pantler snapshot`: which ranges of which files are in the page cache.
 
 pub mod format;
+mod walk;
 
 use anyhow::Result;
 use clap::Args;
 use pantler_control::client::open_to_name;
 use pantler_control::{ControlError, Size};
 use pantler_kernel::pages;
-use rustix::fs::Stat;
+use rustix::fs::{FileType, Mode, OFlags, Stat};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use crate::bodies::{self, Found};
@@ -61,7 +62,8 @@ struct Written {
 /// Writes a snapshot.
 pub fn snapshot(words: &Snapshot) -> Result<()> {
     let identity = Identity::invoking()?;
-    let file = ReportFile::open_as("snapshot", &words.output, &identity)?;
+    // It names files that others may not list.
+    let file = ReportFile::open_private("snapshot", &words.output, &identity)?;
     let mut taking = Taking { bodies: bodies::all(), ..Taking::default() };
     match &words.on {
         Some(on) => taking.held(on)?,
@@ -99,6 +101,8 @@ struct Taking {
     bodies: Vec<Found>,
     /// Device and inode of what was looked at: a file with two names is one.
     seen: HashSet<(u64, u64)>,
+    /// Paths of entries: one may lead to another file by now, and is in a snapshot once.
+    paths: HashSet<PathBuf>,
     entries: Vec<Entry>,
     written: Written,
 }
@@ -121,35 +125,17 @@ impl Taking {
 
     /// A file or folder that the user named.
     fn named(&mut self, path: &Path) -> Result<()> {
-        let expected = |error| ControlError::invalid(format!("{path:?}: expected a file or folder, {error}"));
-        let real = fs::canonicalize(path).map_err(expected)?;
-        if !real.is_dir() {
-            let named = open_to_name(&real)?;
-            return self.file(&real, &named);
+        let expected =
+            |error: io::Error| ControlError::invalid(format!("{path:?}: expected a file or folder, {error}"));
+        // Links on the way there are followed, and none beyond.
+        let by_name = OFlags::PATH | OFlags::CLOEXEC;
+        let named = rustix::fs::open(path, by_name, Mode::empty()).map_err(|error| expected(error.into()))?;
+        let real = fs::read_link(format!("/proc/self/fd/{}", named.as_raw_fd())).map_err(expected)?;
+        match FileType::from_raw_mode(rustix::fs::fstat(&named)?.st_mode) {
+            FileType::RegularFile => self.file(&real, &named),
+            FileType::Directory => walk::files_below(&named, &real, |path, named| self.file(path, named)),
+            _ => Err(expected(io::Error::other("it is neither")).into()),
         }
-        let device = fs::metadata(&real).map_err(expected)?.dev();
-        let mut folders = vec![real];
-        while let Some(folder) = folders.pop() {
-            let entries = match fs::read_dir(&folder) {
-                Ok(entries) => entries,
-                Err(error) => {
-                    tracing::warn!(folder = %folder.display(), %error, "left out");
-                    continue;
-                }
-            };
-            for entry in entries.flatten() {
-                let Ok(kind) = entry.file_type() else { continue };
-                let path = entry.path();
-                if kind.is_file() {
-                    if let Ok(named) = open_to_name(&path) {
-                        self.file(&path, &named)?;
-                    }
-                } else if kind.is_dir() && entry.metadata().is_ok_and(|found| found.dev() == device) {
-                    folders.push(path);
-                }
-            }
-        }
-        Ok(())
     }
 
     fn file(&mut self, path: &Path, named: &OwnedFd) -> Result<()> {
@@ -169,6 +155,9 @@ impl Taking {
         let story = (mount.is_some() || !ranges.is_empty())
             .then(|| files::story(&mut self.bodies, mount.as_deref(), path, named))
             .flatten();
+        if !ranges.is_empty() && !self.paths.insert(path.to_owned()) {
+            return Ok(());
+        }
         if ranges.is_empty() {
             self.written.in_frames += u64::from(story.is_some_and(|story| story.cached_blocks > 0));
             return Ok(());

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::explain::DECISIONS_KEPT;
-use crate::identity::Identity;
+use crate::identity::{Identity, Readers};
 use crate::mount;
 use crate::named::{named, names};
 use crate::output;
@@ -119,7 +119,7 @@ fn record(path: &Path, identity: &Identity) -> Result<Arc<File>> {
     if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
         return Err(refuse("and this is none".to_owned()).into());
     }
-    let file = identity.open_to_write(path).map_err(|error| refuse(error.to_string()))?;
+    let file = identity.open_to_write(path, Readers::All).map_err(|error| refuse(error.to_string()))?;
     Ok(Arc::new(file))
 }
 
@@ -207,9 +207,18 @@ impl<'a> ReportFile<'a> {
 
     /// The same for a file of another use.
     pub fn open_as(what: &str, path: &'a Path, identity: &Identity) -> Result<Self> {
+        Self::open_for(what, path, identity, Readers::All)
+    }
+
+    /// The same for one that its user alone may read. A file that is there already keeps its mode.
+    pub fn open_private(what: &str, path: &'a Path, identity: &Identity) -> Result<Self> {
+        Self::open_for(what, path, identity, Readers::Owner)
+    }
+
+    fn open_for(what: &str, path: &'a Path, identity: &Identity, readers: Readers) -> Result<Self> {
         let refuse = |error| format!("{what} {path:?}: expected a file that can be written, {error}");
-        let file = identity.open_to_write(path).map_err(|error| ControlError::invalid(refuse(error)))?;
-        Ok(Self { path, file })
+        let opened = identity.open_to_write(path, readers);
+        Ok(Self { path, file: opened.map_err(|error| ControlError::invalid(refuse(error)))? })
     }
 
     pub fn fill(mut self, text: &str) -> Result<()> {

@@ -7,6 +7,7 @@ mod place;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,7 +26,11 @@ fn turn() -> MutexGuard<'static, ()> {
 
 /// A daemon that steers, and the address of its page.
 fn daemon(place: &Place) -> (Daemon, String) {
-    let mut command = place.command(&["daemon", "--memory", "16M", "--admin", "127.0.0.1:0"]);
+    daemon_at(place, "127.0.0.1:0")
+}
+
+fn daemon_at(place: &Place, address: &str) -> (Daemon, String) {
+    let mut command = place.command(&["daemon", "--memory", "16M", "--admin", address]);
     let mut daemon = Daemon(command.stderr(Stdio::piped()).spawn().unwrap());
     let mut said = BufReader::new(daemon.0.stderr.take().unwrap()).lines();
     let page = said.find_map(|line| line.unwrap().split_once("page at http://").map(|two| two.1.to_owned()));
@@ -92,6 +97,44 @@ fn each_user_is_told_what_is_hers() {
     assert_eq!(of_root["bodies"][0]["owners"], stat["owners"]);
 
     quote_rights(
+        "The page tells others neither paths nor the daemon's process, and of what owners took from each other only what went between owners of theirs.",
+    );
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut run = place.command(&["run", "--owner-name", "mine", "--", "cat", read.to_str().unwrap()]);
+    run.env("SUDO_UID", "65534").env("SUDO_GID", "65534").stdout(Stdio::null());
+    assert!(run.status().unwrap().success());
+    let mut of_other = Value::Null;
+    eventually("the owner is told to its user", || {
+        of_other = data(&asked(65_534, &page, "/data", "localhost"));
+        of_other["bodies"][0]["owners"][0]["owner"] == "mine"
+    });
+    let body = &of_other["bodies"][0]["body"];
+    assert_eq!(
+        (&body["pid"], &body["mount_point"], &body["origin"]),
+        (&json!(0), &Value::Null, &Value::Null)
+    );
+    assert_eq!(of_other["bodies"][0]["owners"].as_array().unwrap().len(), 1, "{of_other}");
+    assert!(!of_other.to_string().contains("secret"), "{of_other}");
+
+    quote_rights(
+        "A browser that asks for data on behalf of another site's page is refused; a link there may open the page.",
+    );
+    let site = |path: &str, words: &str| {
+        let answer = asked(0, &page, path, &format!("localhost\\r\\nSec-Fetch-Site: {words}"));
+        answer.lines().next().unwrap_or_default().to_owned()
+    };
+    for foreign in ["cross-site", "same-site", "none\\r\\nSec-Fetch-Site: cross-site"] {
+        assert!(site("/data", foreign).contains(" 403 "), "{foreign}");
+        assert!(
+            site("/data", &format!("{foreign}\\r\\nSec-Fetch-Mode: navigate")).contains(" 403 "),
+            "{foreign}"
+        );
+        assert!(site("/", foreign).contains(" 403 "), "{foreign}");
+    }
+    assert!(site("/data", "same-origin").contains(" 200 ") && site("/", "none").contains(" 200 "));
+    assert!(site("/", "cross-site\\r\\nSec-Fetch-Mode: navigate").contains(" 200 "));
+
+    quote_rights(
         "The page is refused to a browser that asks by another name than this machine's, and at other addresses than those of loopback the daemon does not start.",
     );
     let foreign = asked(0, &page, "/data", "evil.example");
@@ -104,8 +147,35 @@ fn each_user_is_told_what_is_hers() {
     // What no request is, and what is silent, holds nothing up.
     let mut nonsense = std::net::TcpStream::connect(&page).unwrap();
     nonsense.write_all(&[0xff; 4096]).unwrap();
-    let _silent: Vec<_> = (0..20).map(|_| std::net::TcpStream::connect(&page).unwrap()).collect();
+    let _silent: Vec<_> = (0..12).map(|_| std::net::TcpStream::connect(&page).unwrap()).collect();
     assert_eq!(data(&asked(0, &page, "/data", "[::1]:9"))["uid"], 0);
+}
+
+/// Protects users from one that takes all connections: it keeps those of its own.
+#[test]
+fn one_user_cannot_take_the_page_from_others() {
+    let _turn = turn();
+    let Some(place) = Place::new() else { return };
+    // By an address of its own, which is a name of this machine then.
+    let (_daemon, page) = daemon_at(&place, "127.0.0.2:0");
+    quote_rights(
+        "A user has 16 connections to the page at a time, and 16 are for root alone; further ones are closed.",
+    );
+    let (machine, port) = page.rsplit_once(':').unwrap();
+    assert_eq!(machine, "127.0.0.2");
+    let script = format!(
+        "for n in {{1..64}}; do exec {{fd}}<>/dev/tcp/{machine}/{port}; done; echo all; read -r line"
+    );
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "bash", "-c", &script]);
+    let mut crowd = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    BufReader::new(crowd.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    let _crowd = Program(crowd);
+    // Silent connections are closed after 30 s.
+    let begun = std::time::Instant::now();
+    assert_eq!(data(&asked(0, &page, "/data", &page))["uid"], 0);
+    assert_eq!(data(&asked(65_533, &page, "/data", "127.0.0.2"))["uid"], 65_533);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
 /// Chromium, told what to do over two pipes. It ends with the test.

@@ -39,6 +39,8 @@ fn what_the_page_cache_and_a_mount_hold_is_told() {
     let found =
         rows(at, &format!("{cold}; cat origin/a > /dev/null; $PANTLER files --json origin/a origin/b"));
     assert_eq!(found[0]["cached_bytes"], 1 << 20);
+    let page = rustix::param::page_size() as u64;
+    assert_eq!(found[0]["cached_pages"], (1 << 20) / page);
     assert_eq!((&found[1]["bytes"], &found[1]["cached_bytes"]), (&Value::from(300 << 10), &Value::from(0)));
     assert!(found.iter().all(|row| row["owner"].is_null() && row["kind"] == "file"));
 
@@ -57,7 +59,12 @@ fn what_the_page_cache_and_a_mount_hold_is_told() {
     assert!(of_job["why"].as_str().unwrap().starts_with("leaves at priority 5 by "), "{of_job}");
     assert!(found[1]["on"].as_str().unwrap().ends_with("/mnt"), "{}", found[1]);
     let text = must(at, "$PANTLER files");
-    assert!(text.lines().any(|line| line.contains("300 KiB") && line.ends_with("/mnt/b")), "{text}");
+    assert!(
+        text.lines().any(|line| line.contains("300 KiB")
+            && line.contains(&format!(" {} ", (300 << 10) / page))
+            && line.ends_with("/mnt/b")),
+        "{text}"
+    );
 
     let evil = "$(printf 'mnt/x\\033[31m')";
     must(at, &format!("touch \"{evil}\""));

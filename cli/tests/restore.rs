@@ -66,7 +66,11 @@ fn what_was_cached_is_cached_again() {
     [3, 4, 30].iter().for_each(|&block| read_block(&part, block));
     let snapshot = at.with_extension("snapshot");
     let (folder_name, snapshot_name) = (at.to_str().unwrap(), snapshot.to_str().unwrap());
+    quote_rights(
+        "`pantler snapshot` follows no link below a folder, and makes a file that its user alone may read.",
+    );
     let said = json(&place.ok(&["snapshot", "--files", folder_name, "-o", snapshot_name, "--json"]));
+    assert_eq!(fs::metadata(&snapshot).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!((said["files"].as_u64(), said["left_out"].as_u64()), (Some(5), Some(0)), "{said}");
     assert_eq!(said["cached_bytes"].as_u64(), Some((3 * 40 + 3 + 3) * block_bytes()));
 
@@ -169,6 +173,52 @@ fn a_snapshot_tells_a_user_what_the_kernel_tells() {
     assert!(rows[1]["cached_bytes"].is_null(), "{}", rows[1]);
     let done = json(&as_other(&["restore", snapshot.to_str().unwrap(), "--json"]));
     assert_eq!(done["skipped_files"].as_u64(), Some(0), "{done}");
+    // Of a file that the kernel does not tell of all is read.
+    place.ok(&["snapshot", "--files", own, others, "-o", snapshot.to_str().unwrap()]);
+    fs::set_permissions(&snapshot, fs::Permissions::from_mode(0o644)).unwrap();
+    let done = json(&as_other(&["restore", snapshot.to_str().unwrap(), "--json"]));
+    let bytes = Some(4 * block_bytes());
+    assert_eq!((done["cached_before_bytes"].as_u64(), done["read_bytes"].as_u64()), (bytes, bytes), "{done}");
+}
+
+/// A file that is longer than any disk is looked through at once, also by a snapshot that calls all
+/// of it cached. A file on which another program has a lease is not waited for.
+#[test]
+fn nothing_that_a_file_is_holds_a_snapshot_up() {
+    let Some(place) = Place::new() else { return };
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let at = folder.path();
+    let (long, snapshot) = (at.join("long"), at.with_extension("snapshot"));
+    let sparse = fs::File::create(&long).unwrap();
+    let bytes = (1 << 44) - block_bytes();
+    sparse.set_len(bytes).unwrap();
+    [0, 9, bytes / block_bytes() - 1].iter().for_each(|&block| read_block(&long, block));
+    let leased = at.join("leased");
+    fs::write(&leased, "x").unwrap();
+    let holder = "import fcntl, sys, time, signal\nsignal.signal(signal.SIGIO, signal.SIG_IGN)\n\
+        f = open(sys.argv[1], 'r+')\nfcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK)\nprint('held', flush=True)\nsys.stdin.read()";
+    let mut command = Command::new("python3");
+    command.args(["-c", holder]).arg(&leased).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut holder = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(holder.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "held\n");
+
+    let begun = std::time::Instant::now();
+    let (folder_name, snapshot_name) = (at.to_str().unwrap(), snapshot.to_str().unwrap());
+    let said = json(&place.ok(&["snapshot", "--files", folder_name, "-o", snapshot_name, "--json"]));
+    assert_eq!((said["files"].as_u64(), said["untold"].as_u64()), (Some(1), Some(1)), "{said}");
+    let text = fs::read_to_string(&snapshot).unwrap();
+    let cached = json(text.lines().nth(1).unwrap())["ranges"].to_string();
+    assert!(cached.starts_with("[[0,") && cached.ends_with(&format!(",{bytes}]]")), "{cached}");
+    fs::write(&snapshot, text.replace(&cached, &format!("[[0,{bytes}]]"))).unwrap();
+    let would = json(&place.ok(&["restore", snapshot_name, "--dry-run", "--json"]));
+    assert_eq!(would["cached_before_bytes"], said["cached_bytes"], "{would}");
+    // The kernel breaks a lease after 45 s.
+    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+    drop(holder.stdin.take());
+    holder.wait().unwrap();
+    fs::remove_file(snapshot).unwrap();
 }
 
 fn steering(place: &Place, memory: &str) -> Daemon {

@@ -274,8 +274,11 @@ impl Body for MountBody {
         let (totals, prefetching) =
             self.core.cache().with_steward(|steward| (steward.totals(), PrefetchStat::new(steward)));
         let known = self.owners();
-        let name = |id: OwnerId| name_of(Some(id), known.get(&id));
-        let takings = self.core.cache().with_steward(|steward| TakingStat::all(steward, name));
+        let of_owner = |id: OwnerId| {
+            let owner = known.get(&id);
+            (name_of(Some(id), owner), owner.map(|owner| owner.uid))
+        };
+        let takings = self.core.cache().with_steward(|steward| TakingStat::all(steward, of_owner));
         let (descriptors_held, descriptors_refused) = self.core.descriptors.counts();
         let mut body_counters = BTreeMap::from([
             ("origin_reads".to_owned(), traffic.fetches),
@@ -311,6 +314,10 @@ impl Body for MountBody {
             tiers,
             body_counters,
         })
+    }
+
+    fn has_owner_of(&self, uid: u32) -> bool {
+        self.owners().values().any(|owner| owner.uid == uid)
     }
 
     fn explain(

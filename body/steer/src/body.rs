@@ -142,7 +142,9 @@ impl SteerBody {
             files,
             files_left_out,
             revocations: steering.revocations.stats(),
-            takings: TakingStat::all(engine.steward(), |owner| steering.owners.name(owner)),
+            takings: TakingStat::all(engine.steward(), |owner| {
+                (steering.owners.name(owner), steering.owners.uid(owner))
+            }),
             tiers: Vec::new(),
             body_counters,
             body: self.info(engine),
@@ -239,6 +241,10 @@ impl Body for SteerBody {
     fn stat(&self, speaker: &Speaker) -> Result<BodyStat, ControlError> {
         // Counters may be asked for again: from now on they are complete.
         self.0.steering().engine.want_hits();
+        self.peek(speaker)
+    }
+
+    fn peek(&self, speaker: &Speaker) -> Result<BodyStat, ControlError> {
         self.0.catch_up();
         let mut stat = self.full_stat();
         if !speaker.speaks_for(self.0.options.uid) {
@@ -246,6 +252,11 @@ impl Body for SteerBody {
             stat.files_left_out = 0;
         }
         Ok(stat)
+    }
+
+    fn has_owner_of(&self, uid: u32) -> bool {
+        let owners = &self.0.steering().owners;
+        owners.all().any(|owner| owners.uid(owner) == Some(uid))
     }
 
     fn explain(

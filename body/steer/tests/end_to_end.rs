@@ -92,6 +92,13 @@ fn whoever_asks_for_counters_has_hits_counted_from_then_on() {
         let steer = start_with(16 * MIB, |options| options.watch_hits = HitWatch::WhenNeeded);
         let read = format!("dd if={hot} of=/dev/null bs=4k status=none");
         sh(&steer, &read);
+        let stranger = Speaker { uid: 1001, gid: 1001, groups: Vec::new(), pid: std::process::id() };
+        let seen = steer.body().peek(&stranger).expect("counters");
+        assert!(seen.totals.references >= 256, "{:?}", seen.totals);
+        (0..3).for_each(|_| sh(&steer, &read));
+        steer.wait_until_calm();
+        let references = steer.counters().references;
+        assert!(references < 512, "{references} references were counted because a stranger looked");
         steer
             .body()
             .stat(&Speaker { uid: 0, gid: 0, groups: Vec::new(), pid: std::process::id() })
@@ -370,6 +377,7 @@ fn hints_reach_the_run_of_their_user_only() {
         // for a second.
         assert!(told.cached_blocks >= blocks(MIB - MIB / 16), "{told:?} {:?}", steer.counters());
         assert!(body.stat(&speaker(1001)).expect("counters").files.is_empty(), "paths are the user's");
+        assert!(body.has_owner_of(1000) && !body.has_owner_of(1001));
         assert!(!body.stat(&speaker(1000)).expect("counters").files.is_empty());
     });
 }

@@ -32,12 +32,13 @@ pub struct Piece {
 /// snapshot, before the others.
 pub fn pieces(mut wanted: Vec<Wanted>, room: u64) -> (Vec<Piece>, u64) {
     wanted.sort_by_key(|one| (std::cmp::Reverse(one.priority), one.file));
-    let (mut left, mut left_out, mut pieces) = (room, 0, Vec::new());
+    // Of sparse files there may be more bytes than fit into 64 bits.
+    let (mut left, mut left_out, mut pieces) = (room, 0u64, Vec::new());
     for one in wanted {
         for (start, end, place) in one.missing {
             let taken = left.min(end - start);
             left -= taken;
-            left_out += end - start - taken;
+            left_out = left_out.saturating_add(end - start - taken);
             for begin in (start..start + taken).step_by(PIECE_BYTES as usize) {
                 pieces.push(Piece {
                     file: one.file,

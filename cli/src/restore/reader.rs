@@ -18,6 +18,14 @@ const IN_FLIGHT_MAX: usize = 16;
 /// Bytes of a read by which the budget of a daemon is filled.
 pub const BUDGETED_BYTES: usize = 128 << 10;
 
+/// A piece could not be read.
+#[derive(Debug)]
+pub struct Failed {
+    /// The file of the piece, by its place in the snapshot.
+    pub file: usize,
+    pub error: io::Error,
+}
+
 /// Asks the disk for some pieces beyond the one it waits for.
 pub struct Reader {
     in_flight: VecDeque<(Rc<File>, Piece)>,
@@ -42,10 +50,11 @@ impl Reader {
     /// Asks for a piece, and waits for an earlier one where too many are in flight.
     ///
     /// # Errors
-    /// Those of the piece that was waited for.
-    pub fn ask(&mut self, file: &Rc<File>, piece: Piece) -> io::Result<()> {
-        // What a read brings in is what it asks for, and nothing beyond.
-        fadvise(&**file, 0, None, Advice::Random)?;
+    /// That of the piece that was waited for, with the file of that piece.
+    pub fn ask(&mut self, file: &Rc<File>, piece: Piece) -> Result<(), Failed> {
+        // What a read brings in is what it asks for, and nothing beyond. Without this the kernel
+        // reads more.
+        let _ = fadvise(&**file, 0, None, Advice::Random);
         if self.in_flight_max > 1 {
             let first = piece.start / block_bytes();
             // A piece that is not asked for now is read when it is waited for.
@@ -58,8 +67,8 @@ impl Reader {
     /// Waits for the oldest piece; false if there is none.
     ///
     /// # Errors
-    /// Those of reading it. It is not in flight any more.
-    pub fn wait(&mut self) -> io::Result<bool> {
+    /// That of reading it. It is not in flight any more.
+    pub fn wait(&mut self) -> Result<bool, Failed> {
         let Some((file, piece)) = self.in_flight.pop_front() else { return Ok(false) };
         let mut start = piece.start;
         while start < piece.end {
@@ -72,9 +81,47 @@ impl Reader {
                     self.read_bytes += count as u64;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+                Err(error) => return Err(Failed { file: piece.file, error }),
             }
         }
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::restore::plan::{Wanted, pieces};
+
+    /// A failed read is told with its own file, not with the one that was asked for meanwhile. So
+    /// are those that are waited for last.
+    #[test]
+    fn a_failed_read_is_that_of_its_own_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, vec![1; 1 << 16]).unwrap();
+        let good = Rc::new(File::open(&path).unwrap());
+        // One that may not be read.
+        let bad = Rc::new(File::options().write(true).open(&path).unwrap());
+        let wanted = |file| Wanted { file, priority: 0, device: 0, missing: vec![(0, 1 << 16, None)] };
+        let files = 2 * IN_FLIGHT_MAX;
+        let is_bad = |file: usize| [3, files - 1].contains(&file);
+        for mut reader in [Reader::new(), Reader::within_budget()] {
+            let mut failed = Vec::new();
+            for piece in pieces((0..files).map(wanted).collect(), u64::MAX).0 {
+                let file = if is_bad(piece.file) { &bad } else { &good };
+                failed.extend(reader.ask(file, piece).err());
+            }
+            loop {
+                match reader.wait() {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(one) => failed.push(one),
+                }
+            }
+            let named: Vec<usize> = failed.iter().map(|one| one.file).collect();
+            assert_eq!(named, [3, files - 1], "{failed:?}");
+            assert_eq!(reader.read_bytes, (files as u64 - 2) << 16);
+        }
     }
 }

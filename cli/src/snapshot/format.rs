@@ -8,6 +8,7 @@
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -97,6 +98,13 @@ impl Entry {
         self.ranges.iter().map(|(start, end)| end - start).sum()
     }
 
+    /// Whether this is a later part of the same file.
+    fn continues(&self, before: &Entry) -> bool {
+        let last = before.ranges.last().map(|(_, end)| *end);
+        self.version == before.version
+            && last.zip(self.ranges.first()).is_some_and(|(end, &(start, _))| start >= end)
+    }
+
     fn check(&self) -> Result<(), String> {
         if !self.path().is_absolute() {
             return Err("expected an absolute path".to_owned());
@@ -158,10 +166,20 @@ pub fn read(text: &str) -> Result<Vec<Entry>, Usage> {
         return Err(refused(1, &found));
     }
     let head: Head = serde_json::from_str(first).map_err(broken)?;
-    let mut entries = Vec::new();
+    let mut entries: Vec<Entry> = Vec::new();
+    // The last entry of each path.
+    let mut last: HashMap<PathBuf, usize> = HashMap::new();
     for (number, line) in lines {
         let entry: Entry = serde_json::from_str(line).map_err(|error| refused(number, &error))?;
         entry.check().map_err(|why| refused(number, &why))?;
+        if let Some(before) = last.insert(entry.path(), entries.len())
+            && !entry.continues(&entries[before])
+        {
+            return Err(refused(
+                number,
+                &"the path again: expected ranges of the same file, behind those before",
+            ));
+        }
         entries.push(entry);
     }
     if entries.len() as u64 != head.lines {
@@ -213,6 +231,17 @@ mod tests {
         let beyond = line.replace("[0,9]", "[0,10]");
         let backward = line.replace("[0,9]", "[5,6],[1,2]");
         let empty = line.replace("[0,9]", "[5,5]");
+        let first = line.replace("[0,9]", "[0,5]");
+        let other = line.replace("[0,9]", "[5,9]").replace("\"inode\":1", "\"inode\":2");
+        let none = line.replace("[[0,9]]", "[]");
+        assert!(
+            read(&format!(
+                "{}\n{first}\n{}\n",
+                head.replace("lines\":1", "lines\":2"),
+                line.replace("[0,9]", "[5,9]")
+            ))
+            .is_ok()
+        );
         let huge = line.replace("[0,9]", "[0,99999999999999999999]");
         for (text, why) in [
             (String::new(), "line 1"),
@@ -220,7 +249,10 @@ mod tests {
             (head.replace(":1,\"kind", ":2,\"kind"), "version 2"),
             (head.replace("\"snapshot", "\"top"), "\"top\""),
             (format!("{head}\n"), "cut off"),
-            (format!("{head}\n{line}\n{line}\n"), "2 lines"),
+            (format!("{head}\n{line}\n{}\n", line.replace("/a", "/b")), "2 lines"),
+            (format!("{head}\n{line}\n{line}\n"), "line 3: the path again"),
+            (format!("{head}\n{first}\n{other}\n"), "line 3: the path again"),
+            (format!("{head}\n{none}\n{line}\n"), "line 3: the path again"),
             (format!("{head}\n{}\n", &line[..20]), "line 2"),
             (format!("{head}\n{relative}\n"), "absolute"),
             (format!("{head}\n{beyond}\n"), "within 9 bytes"),

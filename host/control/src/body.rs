@@ -97,6 +97,17 @@ pub trait Body: Send + Sync {
     /// the owner only.
     fn stat(&self, speaker: &Speaker) -> Result<BodyStat, ControlError>;
 
+    /// The same, and the body counts no more than before for being asked. As `stat` by default.
+    fn peek(&self, speaker: &Speaker) -> Result<BodyStat, ControlError> {
+        self.stat(speaker)
+    }
+
+    /// Whether a user has an owner here, of which something may be counted. True by default.
+    fn has_owner_of(&self, uid: u32) -> bool {
+        let _ = uid;
+        true
+    }
+
     /// What is cached of a file, for which owner, and the last decisions about it.
     fn explain(
         &self,

@@ -93,8 +93,14 @@ pub struct FileStat {
 pub struct TakingStat {
     /// Name of the owner that lost them, as in [`OwnerStat`].
     pub from: String,
+    /// Its user, where it has one: owners of two users may have one name.
+    #[serde(default)]
+    pub from_uid: Option<u32>,
     /// Name of the owner that got their frames.
     pub to: String,
+    /// Its user.
+    #[serde(default)]
+    pub to_uid: Option<u32>,
     /// How many.
     pub blocks: u64,
 }

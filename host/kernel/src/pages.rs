@@ -64,31 +64,60 @@ pub fn count_cached(file: BorrowedFd<'_>, first: u64, blocks: u64) -> io::Result
 /// Blocks that are looked at in one go: a mapping of them gives as many bytes of answers.
 const LOOKED_AT: u64 = 64 << 10;
 
+/// Where fewer than one block in 512 is cached, halves are counted and blocks are not looked at.
+const SPARSE_ONE_IN: u64 = 512;
+
 /// Cached blocks among `blocks` from `first` on, ascending, neighbours as one range. By `cachestat`
-/// where all or none are cached, and else by `mincore`.
+/// where all or none are cached, or few, and else by `mincore`. It takes time for what is cached,
+/// not for how long the file is.
 ///
 /// # Errors
 /// As [`count_cached`].
 pub fn cached_ranges(file: BorrowedFd<'_>, first: u64, blocks: u64) -> io::Result<Vec<Range<u64>>> {
+    cached_ranges_while(file, first, blocks, || true)
+}
+
+/// The same, for as long as `goes_on` says so.
+///
+/// # Errors
+/// As [`count_cached`], and `Interrupted` if it was stopped.
+pub fn cached_ranges_while(
+    file: BorrowedFd<'_>,
+    first: u64,
+    blocks: u64,
+    goes_on: impl Fn() -> bool,
+) -> io::Result<Vec<Range<u64>>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
     let mut add = |found: Range<u64>| match ranges.last_mut() {
         Some(last) if last.end == found.start => last.end = found.end,
         _ => ranges.push(found),
     };
-    for begin in (first..first + blocks).step_by(LOOKED_AT as usize) {
-        let end = (first + blocks).min(begin + LOOKED_AT);
-        match cachestat(file, begin, end - begin) {
-            Ok(stat) if stat.cached == 0 => continue,
-            Ok(stat) if stat.cached == end - begin => {
-                add(begin..end);
-                continue;
-            }
-            Err(error) if error.raw_os_error() != Some(libc::ENOSYS) => return Err(error),
-            _ => {}
+    // Parts that are still to be looked at, the first of them last; at most one for each halving.
+    let mut parts = Vec::new();
+    parts.extend((blocks > 0).then(|| first..first + blocks));
+    while let Some(part) = parts.pop() {
+        if !goes_on() {
+            return Err(io::ErrorKind::Interrupted.into());
         }
-        let answers = look(file, begin, end - begin)?;
-        for (block, _) in (begin..end).zip(&answers).filter(|(_, answer)| **answer & 1 == 1) {
-            add(block..block + 1);
+        let blocks = part.end - part.start;
+        let cached = match cachestat(file, part.start, blocks) {
+            Ok(stat) => Some(stat.cached),
+            Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => None,
+            Err(error) => return Err(error),
+        };
+        match cached {
+            Some(0) => {}
+            Some(cached) if cached >= blocks => add(part),
+            _ if blocks > LOOKED_AT || cached.is_some_and(|cached| cached < blocks / SPARSE_ONE_IN) => {
+                let middle = part.start + blocks / 2;
+                parts.extend([middle..part.end, part.start..middle]);
+            }
+            _ => {
+                let answers = look(file, part.start, blocks)?;
+                for (block, _) in part.zip(&answers).filter(|(_, answer)| **answer & 1 == 1) {
+                    add(block..block + 1);
+                }
+            }
         }
     }
     Ok(ranges)
@@ -272,6 +301,28 @@ mod tests {
         }
         assert_eq!(ranges(), [2..4, 7..8]);
         assert_eq!(cached_ranges(file.as_fd(), 3, 1).unwrap(), range(3, 4));
+    }
+
+    #[test]
+    fn a_long_file_of_which_little_is_cached_is_looked_through_at_once() {
+        let file = tempfile::tempfile_in(".").unwrap();
+        // As long as the file system has them; ext4 ends at 16 TiB.
+        let length =
+            [1 << 62, (1 << 44) - block_bytes()].into_iter().find(|&bytes| file.set_len(bytes).is_ok());
+        let blocks = length.unwrap() / block_bytes();
+        fadvise(&file, 0, None, Advice::Random).unwrap();
+        let spots = [5, 6, blocks / 3, blocks - 1];
+        for block in spots {
+            std::os::unix::fs::FileExt::read_at(&file, &mut [0], block * block_bytes()).unwrap();
+        }
+        let (asked, begun) = (std::cell::Cell::new(0), std::time::Instant::now());
+        let count = || asked.replace(asked.get() + 1) < 1000;
+        let ranges = cached_ranges_while(file.as_fd(), 0, blocks, count).unwrap();
+        assert_eq!(ranges, [5..7, spots[2]..spots[2] + 1, spots[3]..blocks]);
+        assert!(asked.get() > 1 && begun.elapsed().as_secs() < 10, "{} questions", asked.get());
+        let stopped = cached_ranges_while(file.as_fd(), 0, blocks, || false).unwrap_err();
+        assert_eq!(stopped.kind(), io::ErrorKind::Interrupted);
+        assert_eq!(cached_ranges(file.as_fd(), 0, 0).unwrap(), []);
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! Counters and pages of other programs, at an address of its own.
 
+mod users;
+
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{HOST, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use pantler_kernel::tcp_user;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,6 +19,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::error::WebError;
 use crate::server::{Door, accept, listen, spawn};
+use users::{Guest, Users};
 
 /// Connections at a time.
 pub const CONNECTIONS_MAX: usize = 64;
@@ -38,6 +42,10 @@ pub struct Question {
     pub query: String,
     /// The header `Host`, if it is text.
     pub host: String,
+    /// The header `Sec-Fetch-Site`, where a browser sends it: which page has it ask.
+    pub site: Option<String>,
+    /// The header `Sec-Fetch-Mode`: `navigate` for a page that is to be shown.
+    pub mode: Option<String>,
     /// The other end of the connection.
     pub peer: SocketAddr,
     /// This end.
@@ -95,27 +103,42 @@ impl Exporter {
         address: SocketAddr,
         text: impl Fn() -> String + Send + Sync + 'static,
     ) -> Result<Exporter, WebError> {
-        Self::tell(address, move |question| match &*question.path {
+        let teller = move |question: &Question| match &*question.path {
             "/metrics" => Ok(Told { headers: vec![("content-type", OPEN_METRICS.to_owned())], text: text() }),
             _ => Err(Untold::Absent),
-        })
+        };
+        Self::listen(address, None, Arc::new(teller))
     }
 
-    /// Listens, and answers each request with what `teller` tells. At most two are asked at a time.
+    /// Listens on loopback, and answers each request with what `teller` tells. At most two are
+    /// asked at a time. A user of the machine has 16 connections, further ones are closed, and 16
+    /// are for root alone.
     ///
     /// # Errors
     /// [`WebError`], with nothing left running.
-    pub fn tell(
+    pub fn tell_users(
         address: SocketAddr,
         teller: impl Fn(&Question) -> Result<Told, Untold> + Send + Sync + 'static,
     ) -> Result<Exporter, WebError> {
+        Self::listen(address, Some(Arc::new(Users::default())), Arc::new(teller))
+    }
+
+    fn listen(address: SocketAddr, users: Option<Arc<Users>>, teller: Teller) -> Result<Exporter, WebError> {
         let listener = listen(address)?;
         let address = listener.local_addr().map_err(WebError::Start)?;
         let (stop, stopped) = watch::channel(false);
-        let (teller, turns): (Teller, _) = (Arc::new(teller), Arc::new(Semaphore::new(ANSWERS_MAX)));
+        let turns = Arc::new(Semaphore::new(ANSWERS_MAX));
         let door = Door { seats: Arc::new(Semaphore::new(CONNECTIONS_MAX)), descriptors: None };
         let work = accept(listener, stopped.clone(), door, move |stream, _| {
-            serve(Arc::clone(&teller), Arc::clone(&turns), stopped.clone(), stream)
+            let (users, teller, turns) = (users.clone(), Arc::clone(&teller), Arc::clone(&turns));
+            let stop = stopped.clone();
+            async move {
+                let Ok(ends) = stream.peer_addr().and_then(|peer| Ok((peer, stream.local_addr()?))) else {
+                    return;
+                };
+                let Ok(_guest) = admitted(users, ends).await else { return };
+                serve(teller, turns, stop, stream, ends).await;
+            }
         });
         Ok(Exporter { address, stop, thread: Some(spawn("web-metrics", ANSWERS_MAX, work)?) })
     }
@@ -135,9 +158,29 @@ impl Drop for Exporter {
     }
 }
 
-/// Serves a connection to its end.
-async fn serve(teller: Teller, turns: Arc<Semaphore>, mut stop: watch::Receiver<bool>, stream: TcpStream) {
-    let (Ok(peer), Ok(own)) = (stream.peer_addr(), stream.local_addr()) else { return };
+/// A connection of a user that has too many.
+struct Crowded;
+
+/// Counts a connection, where those of users are counted.
+async fn admitted(
+    users: Option<Arc<Users>>,
+    (peer, own): (SocketAddr, SocketAddr),
+) -> Result<Option<Guest>, Crowded> {
+    let Some(users) = users else { return Ok(None) };
+    // The kernel's table is long where there are many connections.
+    let user =
+        tokio::task::spawn_blocking(move || tcp_user::of_peer(peer, own)).await.map_err(|_| Crowded)?;
+    users.admit(user).map(Some).ok_or(Crowded)
+}
+
+/// Serves a connection between two ends until it is over.
+async fn serve(
+    teller: Teller,
+    turns: Arc<Semaphore>,
+    mut stop: watch::Receiver<bool>,
+    stream: TcpStream,
+    (peer, own): (SocketAddr, SocketAddr),
+) {
     let service = service_fn(|request: Request<Incoming>| {
         let (teller, turns) = (Arc::clone(&teller), Arc::clone(&turns));
         async move { Ok::<_, Infallible>(answer(teller, turns, (peer, own), &request).await) }
@@ -169,10 +212,19 @@ async fn answer(
         return refused(StatusCode::NOT_FOUND);
     }
     let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+    // Several of one name are joined, so that no one of them speaks for all.
+    let header = |name: &str| {
+        let mut all =
+            request.headers().get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+        let first = all.next()?.into_owned();
+        Some(all.fold(first, |joined, value| joined + ", " + &value))
+    };
     let question = Question {
         path: request.uri().path().to_owned(),
         query: request.uri().query().unwrap_or_default().to_owned(),
         host: host.unwrap_or_default().to_owned(),
+        site: header("sec-fetch-site"),
+        mode: header("sec-fetch-mode"),
         peer,
         own,
     };

@@ -54,8 +54,8 @@ impl OwnerStat {
 }
 
 impl TakingStat {
-    /// By the decisions that the steward remembers.
-    pub fn all(steward: &Steward, name: impl Fn(OwnerId) -> String) -> Vec<Self> {
+    /// By the decisions that the steward remembers; `known` says name and user of an owner.
+    pub fn all(steward: &Steward, known: impl Fn(OwnerId) -> (String, Option<u32>)) -> Vec<Self> {
         let mut pairs = BTreeMap::new();
         for decision in steward.decisions() {
             if let (Some(from), Some(to)) = (decision.victim_owner, decision.newcomer_owner)
@@ -64,10 +64,11 @@ impl TakingStat {
                 *pairs.entry((from, to)).or_insert(0) += 1;
             }
         }
-        let mut takings: Vec<Self> = pairs
-            .into_iter()
-            .map(|((from, to), blocks)| Self { from: name(from), to: name(to), blocks })
-            .collect();
+        let taking = |((from, to), blocks)| {
+            let ((from, from_uid), (to, to_uid)) = (known(from), known(to));
+            Self { from, from_uid, to, to_uid, blocks }
+        };
+        let mut takings: Vec<Self> = pairs.into_iter().map(taking).collect();
         takings.sort_by_key(|taking| std::cmp::Reverse(taking.blocks));
         takings.truncate(TAKINGS_SHOWN);
         takings
@@ -218,8 +219,10 @@ mod tests {
                 steward.fetched(block);
             }
         }
-        let takings = TakingStat::all(&steward, |id| id.0.to_string());
-        assert_eq!(takings, [TakingStat { from: "1".into(), to: "2".into(), blocks: 3 }]);
+        let takings = TakingStat::all(&steward, |id| (id.0.to_string(), (id.0 == 2).then_some(7)));
+        let taking =
+            TakingStat { from: "1".into(), from_uid: None, to: "2".into(), to_uid: Some(7), blocks: 3 };
+        assert_eq!(takings, [taking]);
     }
 
     #[test]
