@@ -173,7 +173,7 @@ impl Taking {
 }
 
 /// Cached ranges of a file, in bytes.
-fn cached(file: &OwnedFd, stat: &Stat) -> std::io::Result<Vec<(u64, u64)>> {
+fn cached(file: &OwnedFd, stat: &Stat) -> io::Result<Vec<(u64, u64)>> {
     let (block, size) = (pages::block_bytes(), stat.st_size.unsigned_abs());
     let ranges = pages::cached_ranges(file.as_fd(), 0, size.div_ceil(block))?;
     Ok(ranges.into_iter().map(|range| (range.start * block, size.min(range.end * block))).collect())

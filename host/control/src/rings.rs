@@ -521,7 +521,7 @@ mod tests {
         let mut order = Vec::new();
         while let Some(given) = rings.next(u64::MAX) {
             if given.pid == 1 {
-                std::thread::sleep(std::time::Duration::from_micros(400));
+                std::thread::sleep(Duration::from_micros(400));
             }
             order.push(given.pid);
         }
