@@ -83,8 +83,8 @@ impl Source {
     }
 
     /// What changed the sources of a paper's document since the commit that it names, a line for
-    /// each file outside of commits and for each commit, the newest first; none while it is of these
-    /// sources. A document of more than its commit is never.
+    /// each file outside of commits and for each commit, the newest first; none while it is of
+    /// these sources. A document of more than its commit is never.
     ///
     /// # Errors
     ///
