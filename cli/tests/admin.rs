@@ -8,13 +8,13 @@ mod place;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pantler_rig::eventually;
-use place::{Daemon, Place, quote_rights};
+use place::{Daemon, Place, quote_rights, uncached_file};
 use serde_json::{Value, json};
 
 /// One test at a time: each start removes what a killed daemon left, also that of another test.
@@ -30,23 +30,10 @@ fn daemon(place: &Place) -> (Daemon, String) {
 }
 
 fn daemon_at(place: &Place, address: &str) -> (Daemon, String) {
-    let mut command = place.command(&["daemon", "--memory", "16M", "--admin", address]);
-    let mut daemon = Daemon(command.stderr(Stdio::piped()).spawn().unwrap());
-    let mut said = BufReader::new(daemon.0.stderr.take().unwrap()).lines();
-    let page = said.find_map(|line| line.unwrap().split_once("page at http://").map(|two| two.1.to_owned()));
-    let page = page.expect("the daemon did not start").trim_end_matches('/').to_owned();
-    assert!(said.any(|line| line.unwrap().contains("listening at")));
-    std::thread::spawn(move || said.for_each(drop));
+    let (daemon, said) = Daemon::start(place, "16M", &["--admin", address]);
+    let page = said.iter().find_map(|line| line.split_once("page at http://"));
+    let page = page.expect("a page").1.trim_end_matches('/').to_owned();
     (daemon, page)
-}
-
-/// A file that is on the disk, and not in memory.
-fn file(folder: &Path, name: &str, megabytes: usize) -> PathBuf {
-    let path = folder.join(name);
-    let mut copy = Command::new("dd");
-    copy.args(["if=/dev/zero", "bs=1M", "oflag=direct", "status=none", &format!("count={megabytes}")]);
-    assert!(copy.arg(format!("of={}", path.display())).status().unwrap().success());
-    path
 }
 
 /// Asks with this user's rights, by the words that a browser would use.
@@ -76,7 +63,7 @@ fn each_user_is_told_what_is_hers() {
     let _turn = turn();
     let Some(place) = Place::new() else { return };
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
-    let read = file(folder.path(), "secret-file", 1);
+    let read = uncached_file(folder.path(), "secret-file", 1);
     let (_daemon, page) = daemon(&place);
     place.ok(&["run", "--owner-name", "secret-owner", "--", "cat", read.to_str().unwrap()]);
 
@@ -296,8 +283,8 @@ fn the_page_is_live_in_a_browser() {
     let Some(place) = Place::new() else { return };
     let Some(mut browser) = Browser::new() else { return };
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
-    let evil = file(folder.path(), "<img src=x onerror=bad=1>&lt;b\u{202e}", 2);
-    let large = file(folder.path(), "large", 15);
+    let evil = uncached_file(folder.path(), "<img src=x onerror=bad=1>&lt;b\u{202e}", 2);
+    let large = uncached_file(folder.path(), "large", 15);
     let (_daemon, page) = daemon(&place);
     // They read, and are there until the end.
     let run = |owner: &str, words: &[&str], path: &Path| {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use pantler_rig::{eventually, undisturbed};
-use place::{number, quote_rights};
+use place::{number, quote_rights, uncached_file};
 use rustix::process::{Pid, Signal, kill_process};
 
 const MEGABYTE: usize = 1 << 20;
@@ -118,13 +118,7 @@ fn is_steered_where_it_is(start: impl Fn(&Path) -> Reader) {
     }
     undisturbed(|| {
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
-        let file = folder.path().join("data");
-        // Past the page cache: pages that were there before are not this program's.
-        let copied = Command::new("dd")
-            .args(["if=/dev/zero", "bs=1M", "count=24", "oflag=direct", "status=none"])
-            .arg(format!("of={}", file.display()))
-            .status();
-        assert!(copied.unwrap().success());
+        let file = uncached_file(folder.path(), "data", 24);
         let mut reader = start(&file);
         let group = group_of(&reader.pid());
         let report = folder.path().join("report");

@@ -7,13 +7,13 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pantler_rig::{eventually, undisturbed};
-use place::{Daemon, Place, number, quote_rights};
+use place::{Daemon, Place, number, quote_rights, uncached_file};
 use rustix::process::{Pid, Signal, kill_process};
 
 const MEGABYTE: usize = 1 << 20;
@@ -28,27 +28,8 @@ fn turn() -> MutexGuard<'static, ()> {
 /// A daemon with this budget, and the place of its sockets.
 fn steering(memory: &str) -> Option<(Place, Daemon)> {
     let place = Place::new()?;
-    let daemon = start(&place, memory);
+    let daemon = Daemon::start(&place, memory, &[]).0;
     Some((place, daemon))
-}
-
-fn start(place: &Place, memory: &str) -> Daemon {
-    let mut command = place.command(&["daemon", "--memory", memory]);
-    let mut daemon = Daemon(command.stderr(Stdio::piped()).spawn().unwrap());
-    let mut said = BufReader::new(daemon.0.stderr.take().unwrap()).lines();
-    assert!(said.any(|line| line.unwrap().contains("listening at")), "the daemon did not start");
-    // What it says later must not stop it.
-    std::thread::spawn(move || said.for_each(drop));
-    daemon
-}
-
-/// A file that is on the disk, and not in memory.
-fn file(folder: &Path, name: &str, megabytes: usize) -> PathBuf {
-    let path = folder.join(name);
-    let mut copy = Command::new("dd");
-    copy.args(["if=/dev/zero", "bs=1M", "oflag=direct", "status=none", &format!("count={megabytes}")]);
-    assert!(copy.arg(format!("of={}", path.display())).status().unwrap().success());
-    path
 }
 
 /// A program that reads a file as often as it gets lines.
@@ -109,8 +90,8 @@ fn programs_share_the_memory_of_a_daemon() {
     let Some((place, _daemon)) = steering("12M") else { return };
     undisturbed(|| {
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
-        let [scanned, hot, own] =
-            [("scanned", 16), ("hot", 2), ("own", 1)].map(|(name, size)| file(folder.path(), name, size));
+        let [scanned, hot, own] = [("scanned", 16), ("hot", 2), ("own", 1)]
+            .map(|(name, size)| uncached_file(folder.path(), name, size));
         let run = |more: &[&str]| place.command(&[&["run"], more].concat());
         let mut smart = Reader::new(run(&["--owner-name", "smart", "--policy", "mru"]), &scanned);
         let mut plain = Reader::new(run(&["--owner-name", "plain"]), &hot);
@@ -162,7 +143,7 @@ fn whatever_is_killed_leaves_nothing_behind() {
     let _turn = turn();
     let Some((place, daemon)) = steering("12M") else { return };
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
-    let data = file(folder.path(), "data", 16);
+    let data = uncached_file(folder.path(), "data", 16);
     let run = |name: &str| {
         Reader::new(place.command(&["run", "--quiet", "--profile", "none", "--owner-name", name]), &data)
     };
@@ -191,7 +172,7 @@ fn whatever_is_killed_leaves_nothing_behind() {
         instances.filter(|entry| entry.file_name().to_string_lossy().starts_with(&of_killed)).count()
     };
     assert!(left(pid) > 0, "it was killed");
-    let next = start(&place, "8M");
+    let next = Daemon::start(&place, "8M", &[]).0;
     assert_eq!(left(pid), 0);
     orphan.pass();
     assert!(!orphan.end().contains("panicked"));
@@ -214,7 +195,8 @@ fn what_goes_on_joins_the_next_daemon() {
     let _turn = turn();
     let Some((place, first)) = steering("12M") else { return };
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
-    let [of_run, own] = [("run", 16), ("own", 1)].map(|(name, size)| file(folder.path(), name, size));
+    let [of_run, own] =
+        [("run", 16), ("own", 1)].map(|(name, size)| uncached_file(folder.path(), name, size));
     let words = ["run", "--quiet", "--owner-name", "job", "--policy", "mru"];
     let mut job = Reader::new(place.command(&words), &of_run);
     let mut served = Reader::new(Command::new("env"), &own);
@@ -234,7 +216,7 @@ fn what_goes_on_joins_the_next_daemon() {
     drop(first);
     job.pass();
 
-    let _next = start(&place, "12M");
+    let _next = Daemon::start(&place, "12M", &[]).0;
     eventually("both have joined again", || live("job") && live("served"));
     // The run is there before its processes are. The next daemon steers what it brings in; the
     // kernel has what the first one had cached.
@@ -314,7 +296,7 @@ fn an_ordinary_user_joins_with_own_programs_alone() {
         let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
         (output.status.code(), said)
     };
-    let data = file(folder, "data", 2);
+    let data = uncached_file(folder, "data", 2);
     fs::set_permissions(&data, fs::Permissions::from_mode(0o644)).unwrap();
     let data = data.to_str().unwrap();
     let mut of_root = Reader::new(place.command(&["run", "--owner-name", "root-s"]), Path::new(data));

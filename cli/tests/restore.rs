@@ -221,15 +221,6 @@ fn nothing_that_a_file_is_holds_a_snapshot_up() {
     fs::remove_file(snapshot).unwrap();
 }
 
-fn steering(place: &Place, memory: &str) -> Daemon {
-    let mut command = place.command(&["daemon", "--memory", memory]);
-    let mut daemon = Daemon(command.stderr(Stdio::piped()).spawn().unwrap());
-    let mut said = BufReader::new(daemon.0.stderr.take().unwrap()).lines();
-    assert!(said.any(|line| line.unwrap().contains("listening at")), "the daemon did not start");
-    std::thread::spawn(move || said.for_each(drop));
-    daemon
-}
-
 /// A restore into the budget of a daemon fills the free part of it. Its blocks belong to no owner,
 /// and are hits for the program that joins next.
 #[test]
@@ -244,7 +235,7 @@ fn the_free_budget_of_a_daemon_is_filled_with_blocks_of_no_owner() {
         let [folder_name, snapshot_name] = [at, &snapshot].map(|path| path.to_str().unwrap().to_owned());
         let stat = || json(&place.ok(&["stat", "page-cache", "--json"]));
         {
-            let _daemon = steering(&place, "32M");
+            let _daemon = Daemon::start(&place, "32M", &[]).0;
             let read = ["run", "--owner-name", "job", "--", "cat"].map(str::to_owned).into_iter();
             let names = files.iter().map(|path| path.to_str().unwrap().to_owned());
             let words: Vec<String> = read.chain(names).collect();
@@ -255,7 +246,7 @@ fn the_free_budget_of_a_daemon_is_filled_with_blocks_of_no_owner() {
             assert_eq!(text.lines().filter(|line| line.contains("\"owner\":\"job\"")).count(), 12, "{text}");
         }
         files.iter().for_each(|path| forget(path));
-        let _daemon = steering(&place, "8M");
+        let _daemon = Daemon::start(&place, "8M", &[]).0;
         let done = json(&place.ok(&["restore", &snapshot_name, "--on", "page-cache", "--json"]));
         let read = done["read_bytes"].as_u64().unwrap();
         assert!((7 << 20..8 << 20).contains(&read), "{done}");

@@ -4,6 +4,7 @@
 pub mod limited;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -107,6 +108,33 @@ pub fn number(line: &str, key: &str) -> i64 {
 
 /// A daemon that ends with the test.
 pub struct Daemon(pub Child);
+
+impl Daemon {
+    /// One that steers with this budget, and what it said until it listened, a line each.
+    pub fn start(place: &Place, memory: &str, more: &[&str]) -> (Daemon, Vec<String>) {
+        let mut command = place.command(&[&["daemon", "--memory", memory], more].concat());
+        let mut daemon = Daemon(command.stderr(Stdio::piped()).spawn().unwrap());
+        let mut said = BufReader::new(daemon.0.stderr.take().unwrap()).lines().map(Result::unwrap);
+        let mut lines = Vec::new();
+        let listens = said.any(|line| {
+            lines.push(line);
+            lines.last().is_some_and(|line| line.contains("listening at"))
+        });
+        assert!(listens, "the daemon did not start: {lines:?}");
+        // What it says later must not stop it.
+        std::thread::spawn(move || said.for_each(drop));
+        (daemon, lines)
+    }
+}
+
+/// A file that is on the disk, and not in memory: it is written past the page cache.
+pub fn uncached_file(folder: &Path, name: &str, megabytes: usize) -> PathBuf {
+    let path = folder.join(name);
+    let mut copy = Command::new("dd");
+    copy.args(["if=/dev/zero", "bs=1M", "oflag=direct", "status=none", &format!("count={megabytes}")]);
+    assert!(copy.arg(format!("of={}", path.display())).status().unwrap().success());
+    path
+}
 
 impl Drop for Daemon {
     fn drop(&mut self) {
