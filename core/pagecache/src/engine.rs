@@ -546,7 +546,7 @@ impl Engine {
         let Actor { thread, owner, file } = actor;
         let known = self.beliefs.file_mut(file);
         if known.is_found() {
-            self.ahead.take_over(&self.beliefs, actor, &mut self.tasks);
+            self.take_over(actor);
         } else {
             known.count_search();
             self.tasks.push(Decision::Find { file, thread, owner });
@@ -560,7 +560,15 @@ impl Engine {
         // Reads from before the rule was known.
         let done = self.ahead.stream(actor).blocks_done(size_blocks);
         self.mark_done_with(actor, done);
-        self.ahead.take_over(&self.beliefs, actor, &mut self.tasks);
+        self.take_over(actor);
+    }
+
+    /// Reads a file ahead in the kernel's place if that is worth it. Reads are to be told of from
+    /// then on: without their events neither would read ahead.
+    fn take_over(&mut self, actor: Actor) {
+        if self.ahead.take_over(&self.beliefs, actor, &mut self.tasks) {
+            self.want_hits();
+        }
     }
 
     /// Slow work, a few times per second: tries refused drops again, and checks some beliefs. Poll

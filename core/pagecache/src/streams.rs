@@ -18,6 +18,8 @@ pub const STREAMS_MAX: usize = 256;
 /// Attempts at taking the readahead of one stream over. A program may close a file and open it
 /// again meanwhile, and the new open file has a readahead of its own.
 const ATTEMPTS: u8 = 16;
+/// Blocks that a stream reads for one more attempt: what an attempt costs is little beside them.
+const BLOCKS_OF_ATTEMPT: u64 = 1024;
 
 /// What reads ahead for a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -50,6 +52,8 @@ pub struct Stream {
     burst_seen: u64,
     /// Attempts left at taking readahead over.
     pub attempts: u8,
+    /// Blocks read since there was one more.
+    blocks_read: u64,
     /// The block after those of its last read that the kernel has looked at.
     pub looked: u64,
     /// The block after its last read, as long as it was asked for.
@@ -69,6 +73,10 @@ pub struct Stream {
 impl Stream {
     /// A read of these blocks begins, after the window was told.
     pub fn begin_read(&mut self, first: u64, last: u64) {
+        self.blocks_read = self.blocks_read.saturating_add(last - first + 1);
+        let more = self.blocks_read / BLOCKS_OF_ATTEMPT;
+        self.blocks_read %= BLOCKS_OF_ATTEMPT;
+        self.attempts = u64::from(self.attempts).saturating_add(more).min(ATTEMPTS.into()) as u8;
         let burst_end = self.burst_end();
         if burst_end > last + 1 && burst_end != self.burst_seen && self.attempts > 0 {
             // More was brought in than was asked for: the kernel reads ahead, still or again.
@@ -189,6 +197,19 @@ mod tests {
         assert_eq!(stream.burst_end(), 1032);
         stream.window.read(10, 11, crate::window::Bounds::default());
         assert_eq!(stream.burst_end(), 12);
+    }
+
+    #[test]
+    fn what_is_read_pays_for_further_attempts() {
+        let mut streams = Streams::default();
+        let stream = streams.of(1, 1);
+        stream.attempts = 0;
+        (1..BLOCKS_OF_ATTEMPT).for_each(|block| stream.begin_read(block, block));
+        assert_eq!(stream.attempts, 0);
+        stream.begin_read(7, 7);
+        assert_eq!(stream.attempts, 1);
+        stream.begin_read(0, u64::MAX - 1);
+        assert_eq!(stream.attempts, ATTEMPTS);
     }
 
     #[test]
