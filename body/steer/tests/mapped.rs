@@ -84,7 +84,7 @@ fn helper_that_touches() {
             }
         }
         "random" => (0..2 * pages).for_each(|_| touch(&map, draw(pages))),
-        // Half of the touches are of an eighth of the file, a quarter of the next eighth, and so on.
+        // Half of the touches are in an eighth of the file, a quarter in the next, and so on.
         "skewed" => (0..2 * pages).for_each(|_| {
             let eighth = u64::from(draw(1 << 7).trailing_zeros()).min(7);
             touch(&map, eighth * (pages / 8) + draw(pages / 8));
