@@ -19,7 +19,7 @@ use crate::packages;
 use crate::shell::{self, say};
 use crate::wanted::Wanted;
 
-mod build;
+pub mod build;
 mod postgresql;
 mod programs;
 

@@ -5,14 +5,14 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::arms::Rival;
-use super::{postgres, store};
+use super::arms::{Family, Rival};
+use super::{build, postgres, store, tier, web};
 use crate::demo::source::Source;
 use crate::limits::programs;
 use crate::shell;
 
 /// What can be asked for alone.
-pub const NAMES: [&str; 9] = [
+pub const NAMES: [&str; 12] = [
     "cscope",
     "ripgrep",
     "epochs",
@@ -21,7 +21,10 @@ pub const NAMES: [&str; 9] = [
     "sqlite",
     "service",
     "postgres",
+    "build",
     "objects",
+    "web",
+    "tier",
 ];
 /// Weights of a model.
 const WEIGHTS_BYTES: usize = 96 << 20;
@@ -50,6 +53,8 @@ enum Hint {
     Policy(&'static str),
     /// The backup alone runs under Pantler, which knows `tar` by its name.
     Backup,
+    /// Nothing fits.
+    None,
 }
 
 /// How a program reads.
@@ -61,19 +66,33 @@ enum Reads {
     ByItself,
     /// It maps its file.
     Mapped,
+    /// Most of it is programs that run, which is a mapping, too.
+    Runs,
     /// By calls of ours, of an object store.
     Objects,
+    /// By a web server.
+    Served,
+    /// By calls of ours, with a server's memory between.
+    Tiered,
+}
+
+impl Reads {
+    /// Whether the kernel keeps most of what is read unless a policy is named.
+    fn is_mapped(self) -> bool {
+        matches!(self, Reads::Mapped | Reads::Runs)
+    }
 }
 
 /// A program, and what it reads.
 #[derive(Debug)]
 pub struct Row {
     pub name: &'static str,
-    /// For `sh`; `$READER` is [`Row::READER`], `$SAID` a file for figures of its own.
-    pub script: String,
+    /// For `sh`; `$READER` is [`Row::READER`], `$CLIENTS` asks web servers, `$SAID` is a file for
+    /// figures of its own.
+    script: String,
     /// Where it runs, below the folder of the disk, or of a mount over it.
     pub folder: &'static str,
-    /// Pages that it reads at least once, in bytes.
+    /// Pages that it reads at least once, in bytes; 0 where a run tells it.
     pub bytes: u64,
     /// For blocks of files, in bytes.
     pub budget: u64,
@@ -116,23 +135,42 @@ impl Row {
             row("postgres", String::new(), "postgres", Hint::Profile("postgresql"), Reads::ByItself)?,
             point,
         )?);
+        let built = row("build", build::SCRIPT.to_owned(), "build", Hint::Profile("ld"), Reads::Runs)?;
+        let locked = vec![build::compiler(&point.join("build"))?];
+        rows.push(Row { bytes: 0, budget: 0, locked, ..built });
         rows.push(objects());
+        let ask = format!("$CLIENTS 127.0.0.1:{} \"$SAID\"", web::PORT);
+        rows.push(row("web", ask, "web", Hint::None, Reads::Served)?);
+        rows.push(row("tier", String::new(), "files", mru, Reads::Tiered)?);
         Ok(rows)
     }
 
-    /// Whether it reads from an object store.
-    pub fn is_of_objects(&self) -> bool {
-        self.reads == Reads::Objects
+    /// What it is compared over.
+    pub fn family(&self) -> Family {
+        match self.reads {
+            Reads::Objects => Family::Objects,
+            Reads::Served => Family::Web,
+            Reads::Tiered => Family::Tiers,
+            _ => Family::Files,
+        }
+    }
+
+    /// The row with these bytes, to the next mebibyte, so that runs that tell nearly the same have
+    /// one budget.
+    pub fn of_bytes(self, bytes: u64) -> Row {
+        let bytes = bytes >> 20 << 20;
+        Row { bytes, budget: bytes * BUDGET.0 / BUDGET.1 / 4096 * 4096, ..self }
+    }
+
+    /// What runs with a rival.
+    pub fn script(&self, rival: Rival) -> String {
+        if self.reads == Reads::Tiered { tier::script(rival) } else { self.script.clone() }
     }
 
     /// Whether the row is measured with this rival, or why not.
     pub fn is_for(&self, rival: Rival) -> Result<(), &'static str> {
         match rival {
-            _ if rival.is_of_objects() && !self.is_of_objects() => Err("it mounts object stores alone"),
-            _ if self.is_of_objects() && !(rival.is_of_objects() || rival.is_our_mount()) => {
-                Err("it does not mount an object store")
-            }
-            Rival::DontCache if self.reads == Reads::ByItself => {
+            Rival::DontCache if matches!(self.reads, Reads::ByItself | Reads::Runs) => {
                 Err("a flag of reads, and the program makes its calls itself")
             }
             Rival::DontCache if self.reads == Reads::Mapped => Err("a flag of reads, and the file is mapped"),
@@ -144,10 +182,12 @@ impl Row {
     /// it; other rivals hold themselves to it.
     pub fn is_limited(&self, rival: Rival) -> bool {
         match rival {
-            _ if rival.is_our_mount() => false,
+            _ if rival.own_bytes().is_some() => false,
             // Mapped pages are the kernel's to keep unless a policy is named, and then a budget is
             // passed for a while.
-            Rival::Run | Rival::RunHint | Rival::Join if self.reads == Reads::Mapped => true,
+            Rival::Run | Rival::RunHint | Rival::Join if self.reads.is_mapped() => true,
+            Rival::JoinHint if self.reads == Reads::Runs => true,
+            Rival::WebRun => false,
             Rival::Run | Rival::Join | Rival::JoinHint => false,
             Rival::RunHint => self.hint == Hint::Backup,
             _ => true,
@@ -181,7 +221,7 @@ impl Row {
     /// Words for `pantler mount`.
     pub fn mounting(&self, rival: Rival) -> Vec<&'static str> {
         match self.hint {
-            Hint::Policy(name) if rival == Rival::MountHint => vec!["--policy", name],
+            Hint::Policy(name) if rival.is_our_mount() && rival.is_hinted() => vec!["--policy", name],
             _ if rival == Rival::MountKernel => vec!["--frames", "kernel"],
             _ => Vec::new(),
         }
@@ -244,10 +284,13 @@ fn postgres(row: Row, point: &Path) -> Result<Row> {
     Ok(Row { script, bytes, budget: budget_of_service(hot), locked, ..row })
 }
 
-/// Fills the disk; `sockets` is a folder of user postgres.
-pub fn write(point: &Path, source: &Source, sockets: &Path) -> Result<()> {
+/// Fills the disk; `sockets` is a folder of user postgres, and archives are kept in another.
+pub fn write(point: &Path, source: &Source, sockets: &Path, kept: &Path) -> Result<()> {
     programs::write(point, source)?;
     postgres::write(&point.join("postgres"), sockets)?;
+    web::write(&point.join("web"))?;
+    fs::create_dir(point.join("build"))?;
+    build::write(&point.join("build"), kept)?;
     for (name, bytes) in [("weights", WEIGHTS_BYTES), ("hot", HOT_BYTES)] {
         fs::create_dir(point.join(name))?;
         let mut file = std::io::BufWriter::new(fs::File::create(point.join(name).join(name))?);
@@ -319,6 +362,12 @@ mod tests {
             ("pantler run --quiet --memory 4096 --profile none --policy mru --".to_owned(), false)
         );
         assert!(words(mru, Reads::Mapped, Rival::Run).1);
+        assert!(!words(mru, Reads::Mapped, Rival::JoinHint).1, "a policy is named");
+        assert!(words(Hint::Profile("ld"), Reads::Runs, Rival::JoinHint).1);
+        let limited = [Rival::Nginx, Rival::Apache, Rival::Web].map(|rival| of(rival).1);
+        assert_eq!(limited, [true; 3]);
+        let others = [Rival::Varnish, Rival::WebRun, Rival::Redis, Rival::Memcached, Rival::Tier];
+        assert!(others.into_iter().all(|rival| !of(rival).1), "they have the budget as option");
     }
 
     #[test]
