@@ -19,7 +19,7 @@ use crate::packages;
 use crate::shell::{self, say};
 use crate::wanted::Wanted;
 
-pub mod build;
+mod build;
 mod postgresql;
 mod programs;
 

@@ -46,7 +46,7 @@ pub const RIVALS: &[&str] = &[
     "cscope",
     "fuse3",
     "gcc",
-    "libncurses-dev",
+    "linux-headers-cloud-amd64",
     "linux-source-6.1",
     "make",
     "memcached",

@@ -48,12 +48,9 @@ fn own(folder: &Path, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// What upstream released of cscope, in a folder; fetched unless it is there.
-///
-/// # Errors
-/// No mirror of Debian has it, or it is another one.
-pub fn cscope_archive(folder: &Path) -> Result<PathBuf> {
-    let archive = folder.join("cscope_15.9.orig.tar.xz");
+/// Fetches cscope unless it is there, and builds it without and with its patch.
+fn cscope(folder: &Path) -> Result<()> {
+    let archive = folder.parent().context("a folder below another")?.join("cscope_15.9.orig.tar.xz");
     if !archive.exists() {
         let part = archive.with_extension("part");
         let mirror = mirror()?;
@@ -73,42 +70,22 @@ pub fn cscope_archive(folder: &Path) -> Result<PathBuf> {
     }
     let sum = shell::output(&["sha256sum", &archive.display().to_string()])?;
     ensure!(sum.starts_with(CSCOPE_SHA256), "{} is not what upstream released: remove it", archive.display());
-    Ok(archive)
-}
-
-/// Unpacks the release of an archive in a new folder.
-///
-/// # Errors
-/// tar's.
-pub fn unpack(archive: &Path, folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder)?;
-    let mut unpack = Command::new("tar");
-    unpack.args(["--extract", "--strip-components=1", "--file"]).arg(archive);
-    done(unpack.arg("--directory").arg(folder))
-}
-
-/// Makes a configuration of cscope for a compiler of today.
-///
-/// # Errors
-/// The script's.
-pub fn configure(command: &mut Command) -> Result<()> {
-    // It is from before compilers took these for errors.
-    done(command.arg("--quiet").env("CFLAGS", "-O2 -w"))
-}
-
-/// Builds cscope without and with its patch.
-fn cscope(folder: &Path) -> Result<()> {
-    let archive = cscope_archive(folder.parent().context("a folder below another")?)?;
     for (variant, is_patched) in variants(folder) {
         let _ = fs::remove_dir_all(&variant);
-        unpack(&archive, &variant)?;
-        let mut script = Command::new("./configure");
+        fs::create_dir_all(&variant)?;
+        let mut unpack = Command::new("tar");
+        unpack.args(["--extract", "--strip-components=1", "--file"]).arg(&archive);
+        done(unpack.arg("--directory").arg(&variant))?;
+        let mut configure = Command::new("./configure");
+        configure.arg("--quiet");
         if is_patched {
             patch(&variant, &Path::new("examples/cscope/cscope-15.9.patch").canonicalize()?)?;
             let [include, library, path, _] = linking(folder)?.try_into().ok().context("four words")?;
-            script.env("CPPFLAGS", include).env("LDFLAGS", format!("{library} {path}"));
+            configure.env("CPPFLAGS", include).env("LDFLAGS", format!("{library} {path}"));
         }
-        configure(script.current_dir(&variant))?;
+        // It is from before compilers took these for errors.
+        configure.env("CFLAGS", "-O2 -w");
+        done(configure.current_dir(&variant))?;
         done(Command::new("make").args(["--silent", "--directory"]).arg(variant.join("src")))?;
         fs::copy(variant.join("src/cscope"), variant.join("cscope"))?;
     }

@@ -1,47 +1,45 @@
-//! A C build after a checkout: cscope's sources, and a compiler that lies on the same disk.
+//! A C build after a checkout: objects of the kernel's mm, each of which reads 770 headers.
 
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use crate::examples::build;
+use crate::demo::source::Source;
 use crate::shell;
 
-/// What the row runs, in the folder of [`write`](fn@write): all objects are built, by two processes
-/// at a time.
-pub const SCRIPT: &str = "rm -f cscope/src/*.o cscope/src/cscope
-exec make --silent --jobs 2 --directory cscope/src \"CC=$PWD/toolchain/bin/gcc\"";
-/// What gcc needs of its own folder to build a program in C.
-const PARTS: &str = "cc1 collect2 include liblto_plugin.so crt*.o libgcc*";
+/// What the row runs, in the folder of [`write`](fn@write): all objects, by two processes at a
+/// time.
+pub const SCRIPT: &str = "rm -rf out && mkdir out && exec make --silent --jobs 2 --file build.mk";
+const MAKEFILE: &str = include_str!("build.mk");
+/// Files that the compiler said it read.
+const READ: &str = "read";
 
-/// Fills a new folder with sources and the compiler; `kept` is a folder for the archive.
-pub fn write(folder: &Path, kept: &Path) -> Result<()> {
-    let sources = folder.join("cscope");
-    build::unpack(&build::cscope_archive(kept)?, &sources)?;
-    build::configure(Command::new("./configure").current_dir(&sources))?;
-    // gcc finds its parts beside itself.
-    let copy = format!(
+/// Fills a new folder with sources, and headers of a package of Debian's; the first build tells
+/// what builds read.
+pub fn write(folder: &Path, source: &Source) -> Result<()> {
+    fs::create_dir(folder)?;
+    fs::write(folder.join("build.mk"), MAKEFILE)?;
+    let script = format!(
         "set -e
 cd '{}'
-parts=$(dirname \"$(gcc -print-prog-name=cc1)\")
-there=toolchain${{parts#/usr}}
-tools=toolchain/$(gcc -dumpmachine)/bin
-mkdir -p toolchain/bin \"$there\" \"$tools\"
-cp -L \"$(command -v gcc)\" toolchain/bin/gcc
-cp -L \"$(command -v as)\" \"$(command -v ld)\" \"$tools\"
-for part in {PARTS}; do cp -rL \"$parts\"/$part \"$there\"; done
-{SCRIPT}",
-        folder.display()
+cp -r '{}' mm
+config=$(ls -d /usr/src/linux-headers-6.1.*-cloud-amd64 | tail -n 1)
+common=${{config%cloud-amd64}}common
+mkdir -p config/arch/x86 common/arch/x86
+cp -r \"$config/include\" config
+cp -r \"$config/arch/x86/include\" config/arch/x86
+cp -r \"$common/include\" common
+cp -r \"$common/arch/x86/include\" common/arch/x86
+({SCRIPT})
+cat out/*.d | tr -s ' \\\\' '\\n\\n' | grep '[.][ch]$' | sort | uniq -c | sort -k1,1nr -k2 | sed 's/^ *[0-9]* //' > {READ}",
+        folder.display(),
+        source.tree.join("mm").display(),
     );
-    // Sources that make generates are there from the first build on.
-    shell::output(&["sh", "-c", &copy]).map(drop)
+    shell::output(&["sh", "-c", &script]).context("the C build of the kernel's mm").map(drop)
 }
 
-/// The compiler proper, which most of the bytes are of.
-pub fn compiler(folder: &Path) -> Result<PathBuf> {
-    let found = shell::output(&["find", &folder.display().to_string(), "-name", "cc1"])?;
-    let path = PathBuf::from(found.lines().next().context("no compiler is on the disk")?);
-    fs::metadata(&path).context("no compiler is on the disk")?;
-    Ok(path)
+/// What builds read, what is read most often first.
+pub fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let text = fs::read_to_string(folder.join(READ)).context("the C build was not made")?;
+    Ok(text.lines().map(|line| folder.join(line)).collect())
 }

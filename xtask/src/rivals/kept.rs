@@ -38,7 +38,7 @@ impl Kept {
     pub fn keep<T: Serialize>(&self, name: &str, value: T) -> Result<()> {
         let text = serde_json::to_string(&Entry { commit: self.commit.clone(), value })?;
         // One that is there is whole.
-        let fresh = self.path("unfinished");
+        let fresh = self.path(name).with_extension("new");
         fs::write(&fresh, text)?;
         Ok(fs::rename(fresh, self.path(name))?)
     }

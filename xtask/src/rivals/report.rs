@@ -17,6 +17,8 @@ pub struct Took {
     pub seconds: f64,
     /// What the group held, in the middle of the looks after its first third.
     pub held: Memory,
+    /// The most of each kind in any look.
+    pub most: Memory,
     /// What a service said.
     pub said: Option<Said>,
 }
@@ -306,7 +308,7 @@ mod tests {
     use super::*;
 
     fn took(read_bytes: f64, seconds: f64) -> Took {
-        Took { read_bytes, seconds, held: Memory::default(), said: None }
+        Took { read_bytes, seconds, held: Memory::default(), most: Memory::default(), said: None }
     }
 
     fn report() -> Report {

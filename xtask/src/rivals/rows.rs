@@ -66,21 +66,12 @@ enum Reads {
     ByItself,
     /// It maps its file.
     Mapped,
-    /// Most of it is programs that run, which is a mapping, too.
-    Runs,
     /// By calls of ours, of an object store.
     Objects,
     /// By a web server.
     Served,
     /// By calls of ours, with a server's memory between.
     Tiered,
-}
-
-impl Reads {
-    /// Whether the kernel keeps most of what is read unless a policy is named.
-    fn is_mapped(self) -> bool {
-        matches!(self, Reads::Mapped | Reads::Runs)
-    }
 }
 
 /// A program, and what it reads.
@@ -92,7 +83,7 @@ pub struct Row {
     script: String,
     /// Where it runs, below the folder of the disk, or of a mount over it.
     pub folder: &'static str,
-    /// Pages that it reads at least once, in bytes; 0 where a run tells it.
+    /// Pages that it reads at least once, in bytes.
     pub bytes: u64,
     /// For blocks of files, in bytes.
     pub budget: u64,
@@ -135,9 +126,7 @@ impl Row {
             row("postgres", String::new(), "postgres", Hint::Profile("postgresql"), Reads::ByItself)?,
             point,
         )?);
-        let built = row("build", build::SCRIPT.to_owned(), "build", Hint::Profile("ld"), Reads::Runs)?;
-        let locked = vec![build::compiler(&point.join("build"))?];
-        rows.push(Row { bytes: 0, budget: 0, locked, ..built });
+        rows.push(built(row("build", build::SCRIPT.to_owned(), "build", mru, Reads::ByItself)?, point)?);
         rows.push(objects());
         let ask = format!("$CLIENTS 127.0.0.1:{} \"$SAID\"", web::PORT);
         rows.push(row("web", ask, "web", Hint::None, Reads::Served)?);
@@ -155,11 +144,9 @@ impl Row {
         }
     }
 
-    /// The row with these bytes, to the next mebibyte, so that runs that tell nearly the same have
-    /// one budget.
-    pub fn of_bytes(self, bytes: u64) -> Row {
-        let bytes = bytes >> 20 << 20;
-        Row { bytes, budget: bytes * BUDGET.0 / BUDGET.1 / 4096 * 4096, ..self }
+    /// Whether what its programs hold besides files comes and goes with each of them.
+    pub fn is_uneven(&self) -> bool {
+        self.name == "build"
     }
 
     /// What runs with a rival.
@@ -170,7 +157,7 @@ impl Row {
     /// Whether the row is measured with this rival, or why not.
     pub fn is_for(&self, rival: Rival) -> Result<(), &'static str> {
         match rival {
-            Rival::DontCache if matches!(self.reads, Reads::ByItself | Reads::Runs) => {
+            Rival::DontCache if self.reads == Reads::ByItself => {
                 Err("a flag of reads, and the program makes its calls itself")
             }
             Rival::DontCache if self.reads == Reads::Mapped => Err("a flag of reads, and the file is mapped"),
@@ -185,8 +172,7 @@ impl Row {
             _ if rival.own_bytes().is_some() => false,
             // Mapped pages are the kernel's to keep unless a policy is named, and then a budget is
             // passed for a while.
-            Rival::Run | Rival::RunHint | Rival::Join if self.reads.is_mapped() => true,
-            Rival::JoinHint if self.reads == Reads::Runs => true,
+            Rival::Run | Rival::RunHint | Rival::Join if self.reads == Reads::Mapped => true,
             Rival::WebRun => false,
             Rival::Run | Rival::Join | Rival::JoinHint => false,
             Rival::RunHint => self.hint == Hint::Backup,
@@ -253,6 +239,13 @@ fn objects() -> Row {
     }
 }
 
+/// A build, of what the compiler reads.
+fn built(row: Row, point: &Path) -> Result<Row> {
+    let locked = build::files(&point.join(row.folder))?;
+    let bytes = total(&locked)?;
+    Ok(Row { bytes, budget: bytes * BUDGET.0 / BUDGET.1 / 4096 * 4096, locked, ..row })
+}
+
 /// The service, and a backup of everything else on the disk beside it.
 fn service(row: Row, point: &Path) -> Result<Row> {
     let paths = BACKED_UP.join(" ");
@@ -284,13 +277,12 @@ fn postgres(row: Row, point: &Path) -> Result<Row> {
     Ok(Row { script, bytes, budget: budget_of_service(hot), locked, ..row })
 }
 
-/// Fills the disk; `sockets` is a folder of user postgres, and archives are kept in another.
-pub fn write(point: &Path, source: &Source, sockets: &Path, kept: &Path) -> Result<()> {
+/// Fills the disk; `sockets` is a folder of user postgres.
+pub fn write(point: &Path, source: &Source, sockets: &Path) -> Result<()> {
     programs::write(point, source)?;
     postgres::write(&point.join("postgres"), sockets)?;
     web::write(&point.join("web"))?;
-    fs::create_dir(point.join("build"))?;
-    build::write(&point.join("build"), kept)?;
+    build::write(&point.join("build"), source)?;
     for (name, bytes) in [("weights", WEIGHTS_BYTES), ("hot", HOT_BYTES)] {
         fs::create_dir(point.join(name))?;
         let mut file = std::io::BufWriter::new(fs::File::create(point.join(name).join(name))?);
@@ -363,7 +355,6 @@ mod tests {
         );
         assert!(words(mru, Reads::Mapped, Rival::Run).1);
         assert!(!words(mru, Reads::Mapped, Rival::JoinHint).1, "a policy is named");
-        assert!(words(Hint::Profile("ld"), Reads::Runs, Rival::JoinHint).1);
         let limited = [Rival::Nginx, Rival::Apache, Rival::Web].map(|rival| of(rival).1);
         assert_eq!(limited, [true; 3]);
         let others = [Rival::Varnish, Rival::WebRun, Rival::Redis, Rival::Memcached, Rival::Tier];
