@@ -41,20 +41,20 @@ measure() {
     result "$name.bytes" $((($(sectors) - before) * 512))
 }
 row() {
-    name=$1; folder=$2; script=$3
+    row=$1; folder=$2; script=$3
     printf 'cd %s || exit 1\n%s\n' "$folder" "$script" > program
     data=$(pages "${4:-$folder}")
     budget=$((data * 2 / 3 / 4096 * 4096))
     limit=$((budget + $(besides) / 4096 * 4096))
-    result "$name.data" "$data"
-    result "$name.budget" $budget
-    result "$name.limit" $limit
+    result "$row.data" "$data"
+    result "$row.budget" $budget
+    result "$row.limit" $limit
     for order in classic mglru; do
         if [ $order = classic ]; then by n; else by y; fi
-        measure "$name.$order" systemd-run --quiet --scope -p MemoryMax=$limit sh program
-        measure "$name.run-$order" pantler run --quiet --memory $budget --profile none -- sh program
+        measure "$row.$order" systemd-run --quiet --scope -p MemoryMax=$limit sh program
+        measure "$row.run-$order" pantler run --quiet --memory $budget --profile none -- sh program
     done
-    echo "$name took until $(cut -d. -f1 /proc/uptime) s"
+    echo "$row took until $(cut -d. -f1 /proc/uptime) s"
 }
 five() { echo "for pass in 1 2 3 4 5; do $1 || exit 1; done"; }
 row cscope /job/database "$(five 'cscope -d -c -k -L0 get_page')" /job/database/cscope.out
