@@ -95,6 +95,15 @@ pub fn rivals(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// Bytes that are in no budget for blocks of files.
+#[derive(Debug, Clone, Copy, Default)]
+struct Beyond {
+    /// Folders and inodes, which are in the page cache, too.
+    folders: u64,
+    /// What programs hold, where it is much.
+    programs: u64,
+}
+
 /// What all runs have in common.
 struct Bench {
     disk: Disk,
@@ -192,7 +201,7 @@ impl Bench {
         if rivals.iter().all(|rival| section.has(*rival, repeats)) {
             return Ok(section);
         }
-        let beyond = if row.family() == Family::Files { self.beyond(&row)? } else { 0 };
+        let beyond = if row.family() == Family::Files { self.beyond(&row)? } else { Beyond::default() };
         let mut besides = Vec::new();
         for rival in rivals {
             let is_there = match (*rival, &self.no_dontcache) {
@@ -231,12 +240,11 @@ impl Bench {
         Ok(section)
     }
 
-    /// What is in no budget for blocks of files: folders and inodes, which are in the page cache,
-    /// too, and what programs hold that others follow.
-    fn beyond(&self, row: &Row) -> Result<u64> {
-        let held = self.run(row, Rival::Kernel, None, 0)?.held;
+    /// What is in no budget for blocks of files.
+    fn beyond(&self, row: &Row) -> Result<Beyond> {
+        let held = self.run(row, Rival::Kernel, None, Beyond::default())?.held;
         let programs = if row.is_uneven() { held.anonymous } else { 0 };
-        Ok(held.file.saturating_sub(row.bytes) + programs)
+        Ok(Beyond { folders: held.file.saturating_sub(row.bytes), programs })
     }
 
     /// What program and rival hold besides files, in a run without a limit.
@@ -244,13 +252,13 @@ impl Bench {
         if !row.is_limited(rival) {
             return Ok(0);
         }
-        let took = self.run(row, rival, None, 0).map_err(|error| format!("{error:#}"))?;
+        let took = self.run(row, rival, None, Beyond::default()).map_err(|error| format!("{error:#}"))?;
         let held = if row.is_uneven() { took.most } else { took.held };
         Ok((held.anonymous + held.kernel) / 4096 * 4096)
     }
 
     /// Runs a program once, with its files and their inodes on the disk only.
-    fn run(&self, row: &Row, rival: Rival, limit: Option<u64>, beyond: u64) -> Result<Took> {
+    fn run(&self, row: &Row, rival: Rival, limit: Option<u64>, beyond: Beyond) -> Result<Took> {
         self.disk.fresh()?;
         let group = Group::new("rivals", None)?;
         if let Some(bytes) = limit.filter(|_| row.is_limited(rival)) {
@@ -270,7 +278,7 @@ impl Bench {
         for path in [said.clone(), said.with_extension("warm")] {
             let _ = fs::remove_file(path);
         }
-        let mut words = row.around(rival, &pantler);
+        let mut words = row.around(rival, &pantler, limit);
         words.extend(["sh", "-c", &row.script(rival)].map(str::to_owned));
         let mut command = self.inside(&group, &words);
         command.current_dir(root.join(row.folder)).stdout(Stdio::null());
@@ -305,13 +313,13 @@ impl Bench {
     }
 
     /// Whether a run was what it is taken for.
-    fn check(&self, row: &Row, rival: Rival, took: &Took, beyond: u64) -> Result<()> {
+    fn check(&self, row: &Row, rival: Rival, took: &Took, beyond: Beyond) -> Result<()> {
         let (least, read) = (row.bytes * COLD_PERCENT / 100, took.read_bytes as u64);
         ensure!(read >= least, "{read} bytes were read of data of {}: the cache was not cold", row.bytes);
-        let passed = row.budget * (100 + PASSED_PERCENT) / 100 + beyond;
+        let passed = row.budget * (100 + PASSED_PERCENT) / 100 + beyond.folders;
         let kept = match rival.own_bytes() {
             _ if row.is_limited(rival) => return Ok(()),
-            Some(own) => (took.held.file + took.held.anonymous).saturating_sub(own),
+            Some(own) => (took.held.file + took.held.anonymous).saturating_sub(own + beyond.programs),
             None => took.held.file,
         };
         let [kept_mb, read_mb, budget_mb] =

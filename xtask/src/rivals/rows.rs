@@ -174,16 +174,22 @@ impl Row {
             // passed for a while.
             Rival::Run | Rival::RunHint | Rival::Join if self.reads == Reads::Mapped => true,
             Rival::WebRun => false,
+            Rival::Run | Rival::RunHint if self.is_uneven() => true,
             Rival::Run | Rival::Join | Rival::JoinHint => false,
             Rival::RunHint => self.hint == Hint::Backup,
             _ => true,
         }
     }
 
-    /// Words before the program.
-    pub fn around(&self, rival: Rival, pantler: &str) -> Vec<String> {
-        let memory = self.budget.to_string();
-        let run = [pantler, "run", "--quiet"];
+    /// Words before the program; `limit` is that of the group of a rival that has one.
+    pub fn around(&self, rival: Rival, pantler: &str, limit: Option<u64>) -> Vec<String> {
+        // Where the limit has room for the most that programs hold, files may use what they leave.
+        let total = limit.filter(|_| self.is_uneven() && !rival.joins()).map(|bytes| bytes.to_string());
+        let memory = total.clone().unwrap_or_else(|| self.budget.to_string());
+        let mut run = vec![pantler, "run", "--quiet"];
+        if let Some(total) = total.as_deref().filter(|_| matches!(rival, Rival::Run | Rival::RunHint)) {
+            run.extend(["--total", total]);
+        }
         let none = ["--profile", "none"];
         let words: Vec<&str> = match (rival, self.hint) {
             (Rival::Join, _) | (Rival::JoinHint, Hint::Backup) => [&run[..], &none, &["--"]].concat(),
@@ -338,7 +344,7 @@ mod tests {
             hint,
             reads,
         };
-        (row.around(rival, "pantler").join(" "), row.is_limited(rival))
+        (row.around(rival, "pantler", None).join(" "), row.is_limited(rival))
     }
 
     #[test]
@@ -359,6 +365,19 @@ mod tests {
         assert_eq!(limited, [true; 3]);
         let others = [Rival::Varnish, Rival::WebRun, Rival::Redis, Rival::Memcached, Rival::Tier];
         assert!(others.into_iter().all(|rival| !of(rival).1), "they have the budget as option");
+    }
+
+    #[test]
+    fn in_an_uneven_row_runs_have_the_whole_limit() {
+        let mut row = objects();
+        row.name = "build";
+        let words = |rival| row.around(rival, "pantler", Some(8192)).join(" ");
+        let run = "pantler run --quiet --total 8192 --memory 8192 --profile none --";
+        assert_eq!((words(Rival::Run).as_str(), row.is_limited(Rival::Run)), (run, true));
+        assert_eq!(words(Rival::Join), "pantler run --quiet --profile none --");
+        row.name = "sqlite";
+        let words = row.around(Rival::Run, "pantler", Some(8192)).join(" ");
+        assert!(!words.contains("8192"), "{words}");
     }
 
     #[test]
