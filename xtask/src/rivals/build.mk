@@ -1,6 +1,6 @@
-# A dozen objects of the kernel's mm, by what kbuild gives the compiler; beside `config` and
+# Some objects of the kernel's mm, by what kbuild gives the compiler; beside `config` and
 # `common`, which are Debian's headers of a kernel, and `mm`.
-OBJECTS = filemap madvise memory mincore mlock mmap page-writeback readahead rmap swap truncate vmscan
+OBJECTS = filemap madvise memory mlock mmap readahead rmap truncate
 FOLDERS = common/arch/x86/include config/arch/x86/include/generated common/include config/include \
 	common/arch/x86/include/uapi config/arch/x86/include/generated/uapi common/include/uapi \
 	config/include/generated/uapi mm

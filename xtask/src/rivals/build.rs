@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use crate::demo::source::Source;
 use crate::shell;
 
-/// What the row runs, in the folder of [`write`](fn@write): all objects, by two processes at a
-/// time.
-pub const SCRIPT: &str = "rm -rf out && mkdir out && exec make --silent --jobs 2 --file build.mk";
+/// What the row runs, in the folder of [`write`](fn@write): all objects, one after another, so that
+/// the most that compilers hold is the same each time.
+pub const SCRIPT: &str = "rm -rf out && mkdir out && exec make --silent --file build.mk";
 const MAKEFILE: &str = include_str!("build.mk");
 /// Files that the compiler said it read.
 const READ: &str = "read";

@@ -149,6 +149,12 @@ impl Row {
         self.name == "build"
     }
 
+    /// Whether a run holds itself to the limit that a group would have: where that has room for the
+    /// most that programs hold, files may use what they leave.
+    pub fn has_total(&self, rival: Rival) -> bool {
+        self.is_uneven() && matches!(rival, Rival::Run | Rival::RunHint)
+    }
+
     /// What runs with a rival.
     pub fn script(&self, rival: Rival) -> String {
         if self.reads == Reads::Tiered { tier::script(rival) } else { self.script.clone() }
@@ -174,20 +180,18 @@ impl Row {
             // passed for a while.
             Rival::Run | Rival::RunHint | Rival::Join if self.reads == Reads::Mapped => true,
             Rival::WebRun => false,
-            Rival::Run | Rival::RunHint if self.is_uneven() => true,
             Rival::Run | Rival::Join | Rival::JoinHint => false,
             Rival::RunHint => self.hint == Hint::Backup,
             _ => true,
         }
     }
 
-    /// Words before the program; `limit` is that of the group of a rival that has one.
+    /// Words before the program; `limit` is the budget and what is held besides.
     pub fn around(&self, rival: Rival, pantler: &str, limit: Option<u64>) -> Vec<String> {
-        // Where the limit has room for the most that programs hold, files may use what they leave.
-        let total = limit.filter(|_| self.is_uneven() && !rival.joins()).map(|bytes| bytes.to_string());
+        let total = limit.filter(|_| self.has_total(rival)).map(|bytes| bytes.to_string());
         let memory = total.clone().unwrap_or_else(|| self.budget.to_string());
         let mut run = vec![pantler, "run", "--quiet"];
-        if let Some(total) = total.as_deref().filter(|_| matches!(rival, Rival::Run | Rival::RunHint)) {
+        if let Some(total) = &total {
             run.extend(["--total", total]);
         }
         let none = ["--profile", "none"];
@@ -373,7 +377,7 @@ mod tests {
         row.name = "build";
         let words = |rival| row.around(rival, "pantler", Some(8192)).join(" ");
         let run = "pantler run --quiet --total 8192 --memory 8192 --profile none --";
-        assert_eq!((words(Rival::Run).as_str(), row.is_limited(Rival::Run)), (run, true));
+        assert_eq!((words(Rival::Run).as_str(), row.is_limited(Rival::Run)), (run, false));
         assert_eq!(words(Rival::Join), "pantler run --quiet --profile none --");
         row.name = "sqlite";
         let words = row.around(Rival::Run, "pantler", Some(8192)).join(" ");
