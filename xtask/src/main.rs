@@ -41,8 +41,9 @@ usage: cargo xtask <command>
                    meet the kernel; what CI tries of it with --quick; needs root and Debian's mirror
   machine          the first paper's experiments with real programs on the page cache (--repeats N, --only TABLE); needs root
   limits           programs in a group with a limit on everything, beside MIN (--repeats N, --only PROGRAM); needs root
-  rivals           real programs by the kernel alone, vmtouch, nocache, bindfs and others, beside Pantler (--repeats N, --quick,
-                   --only ROW|RIVAL and again for others); needs root
+  rivals           real programs, web servers and tiers by the kernel alone, vmtouch, nginx, Redis and others, beside Pantler
+                   (--repeats N, --quick, --only ROW|RIVAL and again for others, --list, --resume after a run that ended
+                   early); needs root
   examples         programs with the papers' five lines and without them, with one budget (--repeats N, --only PROGRAM); needs
                    root and Debian's mirror
   endure           runs that join a daemon and leave it, with kills of all (--minutes N, --runs N, --seed N); needs root

@@ -40,19 +40,27 @@ pub const LIMITS: &[&str] = &["cscope", "linux-source-6.1", "python3", "ripgrep"
 
 /// What `make rivals` needs.
 pub const RIVALS: &[&str] = &[
+    "apache2",
     "bindfs",
     "chromium",
     "cscope",
     "fuse3",
+    "gcc",
+    "linux-headers-cloud-amd64",
     "linux-source-6.1",
+    "make",
+    "memcached",
+    "nginx-light",
     "nocache",
     "postgresql",
     "python3",
     "rclone",
+    "redis-server",
     "ripgrep",
     "s3fs",
     "sqlite3",
     "util-linux",
+    "varnish",
     "vmtouch",
     "xz-utils",
 ];

@@ -22,24 +22,33 @@ use crate::shell::{self, say};
 use crate::wanted::Wanted;
 
 mod arms;
+mod beside;
+mod build;
+mod guest;
+mod kept;
 mod paired;
 pub mod postgres;
 mod report;
 mod rows;
 mod store;
+mod tier;
+mod web;
 
-use arms::{Beside, Locked, Rival};
-use report::{Report, Section, Took};
+use arms::{Family, Locked, Rival};
+use beside::Beside;
+use kept::Kept;
+use report::{Cell, Report, Section, Took};
 use rows::Row;
 use store::Store;
+use web::Site;
 
 /// As a user builds it.
 const BUILD: &str = "cargo build --release --package pantler-cli";
 /// The image of the file system, and what runs leave.
 const FOLDER: &str = "target/rivals";
 /// Of the image, and what must be free for it.
-const SIZE: &str = "1500M";
-const FREE_BYTES: u64 = 2000 << 20;
+const SIZE: &str = "1800M";
+const FREE_BYTES: u64 = 2300 << 20;
 /// How often each row is measured with each rival.
 const REPEATS: usize = 5;
 /// What a run from a cold cache reads of its data at least, in percent.
@@ -47,30 +56,53 @@ const COLD_PERCENT: u64 = 95;
 /// What a budget may be passed by, in percent: blocks that were read ahead, or are on their way
 /// out.
 const PASSED_PERCENT: u64 = 5;
-/// What `pantler mount` holds besides its frames: itself, its threads, its tables.
-const MOUNT_BYTES: u64 = 32 << 20;
 
 /// Measures, and prints the tables.
 pub fn rivals(arguments: &[&str]) -> Result<()> {
-    let is_quick = arguments.contains(&"--quick");
-    let rest: Vec<&str> = arguments.iter().copied().filter(|word| *word != "--quick").collect();
+    let (options, rest): (Vec<&str>, Vec<&str>) =
+        arguments.iter().copied().partition(|word| ["--quick", "--resume", "--list"].contains(word));
+    let has = |option| options.contains(&option);
     let names = Rival::ALL.map(Rival::name);
-    let all = [&rows::NAMES[..], &names].concat();
-    let wanted = Wanted::of("rivals --quick", &all, if is_quick { 1 } else { REPEATS }, &rest)?;
+    let parts = [&rows::NAMES[..], &[guest::NAME]].concat();
+    if has("--list") {
+        println!("rows: {}\nrivals: {}", parts.join(" "), names.join(" "));
+        return Ok(());
+    }
+    let all = [&parts[..], &names].concat();
+    let command = "rivals --quick --resume --list";
+    let wanted = Wanted::of(command, &all, if has("--quick") { 1 } else { REPEATS }, &rest)?;
     if !shell::is_root()? {
         bail!("rivals needs root, for control groups, mounts and tracepoints: sudo make rivals");
     }
     packages::ensure(packages::RIVALS)?;
-    shell::run(&shell::words(BUILD))?;
-    let bench = Bench::new()?;
-    let mut report = Report::new(bench.environment()?, wanted.repeats);
-    for row in bench.rows()?.iter().filter(|row| wanted.has_of(&rows::NAMES, row.name)) {
-        let rivals: Vec<Rival> =
-            Rival::ALL.into_iter().filter(|rival| wanted.has_of(&names, rival.name())).collect();
-        report.add(bench.section(row, &rivals, wanted.repeats)?);
+    for build in [BUILD, web::BUILD] {
+        shell::run(&shell::words(build))?;
+    }
+    let commit = shell::output(&["git", "describe", "--always", "--dirty", "--exclude", "*"])?;
+    let bench = Bench::new(Kept::open(&Path::new(FOLDER).join("kept"), commit.trim(), has("--resume"))?)?;
+    let mut report = Report::new(bench.environment(commit.trim())?, wanted.repeats);
+    for row in bench.rows()?.into_iter().filter(|row| wanted.has_of(&parts, row.name)) {
+        let takes_part = |rival: &Rival| rival.is_of(row.family()) && wanted.has_of(&names, rival.name());
+        let rivals: Vec<Rival> = Rival::ALL.into_iter().filter(takes_part).collect();
+        if !rivals.is_empty() {
+            report.add(bench.section(row, &rivals, wanted.repeats)?);
+        }
     }
     print!("{}", report.text());
+    if wanted.has_of(&parts, guest::NAME) && wanted.has_of(&names, guest::NAME) {
+        let (kept, pantler) = bench.end();
+        print!("{}", guest::table(&kept, &pantler)?);
+    }
     Ok(())
+}
+
+/// Bytes that are in no budget for blocks of files.
+#[derive(Debug, Clone, Copy, Default)]
+struct Beyond {
+    /// Folders and inodes, which are in the page cache, too.
+    folders: u64,
+    /// What programs hold, where it is much.
+    programs: u64,
 }
 
 /// What all runs have in common.
@@ -81,12 +113,14 @@ struct Bench {
     pantler: PathBuf,
     folder: PathBuf,
     store: OnceCell<Store>,
+    kept: Kept,
+    clients: PathBuf,
     /// Why reads by `RWF_DONTCACHE` cannot be measured here, if so.
     no_dontcache: Option<String>,
 }
 
 impl Bench {
-    fn new() -> Result<Bench> {
+    fn new(kept: Kept) -> Result<Bench> {
         let interrupt = demo::Interrupt::catch()?;
         fs::create_dir_all(demo::FOLDER)?;
         fs::create_dir_all(FOLDER)?;
@@ -98,7 +132,7 @@ impl Bench {
         }
         fs::create_dir_all(folder.join("through"))?;
         fs::write(folder.join("reader.py"), Row::READER)?;
-        arms::unmount(&folder.join("through"));
+        beside::unmount(&folder.join("through"));
         let source = source::prepare(&Path::new(demo::FOLDER).canonicalize()?, &interrupt)?;
         let sockets = folder.join("sockets");
         fs::create_dir_all(&sockets)?;
@@ -111,21 +145,27 @@ impl Bench {
             pantler: Path::new("target/release/pantler").canonicalize().context("pantler is not built")?,
             folder,
             store: OnceCell::new(),
+            kept,
+            clients: web::clients()?,
             no_dontcache: None,
         };
         bench.no_dontcache = bench.lacks_dontcache()?;
         Ok(bench)
     }
 
+    /// Unmounts the disk and ends the store.
+    fn end(self) -> (Kept, PathBuf) {
+        (self.kept, self.pantler)
+    }
+
     /// On what this runs.
-    fn environment(&self) -> Result<Vec<String>> {
+    fn environment(&self, commit: &str) -> Result<Vec<String>> {
         self.disk.fresh()?;
         let line = crate::machine::environment::line(Some(self.disk.point()));
         let under = crate::machine::environment::line(Some(&self.folder));
         let under = under.split(", ").find(|part| part.contains(" on ")).unwrap_or("an unknown one");
-        let commit = shell::output(&["git", "describe", "--always", "--dirty", "--exclude", "*"])?;
         let mut lines = vec![
-            format!("{line}, commit {}", commit.trim()),
+            format!("{line}, commit {commit}"),
             format!("The device is a loop with direct I/O over a file of {under}."),
         ];
         if !Path::new("/run/systemd/system").exists() {
@@ -153,26 +193,30 @@ impl Bench {
         Ok((!output.status.success()).then_some(last))
     }
 
-    /// Measures a row with all rivals, in turns.
-    fn section(&self, row: &Row, rivals: &[Rival], repeats: usize) -> Result<Section> {
-        if row.is_of_objects() && self.store.get().is_none() {
+    /// Measures a row with all rivals, in turns, as far as that was not done before.
+    fn section(&self, row: Row, rivals: &[Rival], repeats: usize) -> Result<Section> {
+        if row.family() == Family::Objects && self.store.get().is_none() {
             let store = Store::open(&self.folder.join("store"), &self.interrupt)?;
             let _ = self.store.set(store);
         }
-        let mut section = Section::new(row, rivals);
+        let name = |rival: Rival| format!("{}-{}", row.name, rival.name());
+        let cells = rivals
+            .iter()
+            .map(|rival| (*rival, self.kept.get(&name(*rival)).unwrap_or_else(|| Cell::Runs(Vec::new()))));
+        let mut section = Section::new(&row, cells.collect());
+        if rivals.iter().all(|rival| section.has(*rival, repeats)) {
+            return Ok(section);
+        }
+        let beyond = if row.family() == Family::Files { self.beyond(&row)? } else { Beyond::default() };
         let mut besides = Vec::new();
-        // Folders and inodes are in the page cache, too, and in no budget for blocks of files.
-        let folders_bytes = if row.is_of_objects() {
-            0
-        } else {
-            self.run(row, Rival::Kernel, None, 0)?.held.file.saturating_sub(row.bytes)
-        };
         for rival in rivals {
             let is_there = match (*rival, &self.no_dontcache) {
+                _ if section.has(*rival, repeats) => Ok(false),
                 (Rival::DontCache, Some(said)) => Err(format!("not in this kernel or file system: {said}")),
-                _ => row.is_for(*rival).map_err(str::to_owned),
+                _ => row.is_for(*rival).map(|()| true).map_err(str::to_owned),
             };
-            let besides_bytes = is_there.and_then(|()| self.besides(row, *rival));
+            let besides_bytes =
+                is_there.and_then(|is_missing| if is_missing { self.besides(&row, *rival) } else { Ok(0) });
             self.interrupt.check()?;
             besides.push(besides_bytes.unwrap_or_else(|why| {
                 say(format_args!("{} {}: {why}", row.name, rival.name()));
@@ -182,10 +226,10 @@ impl Bench {
         }
         for repeat in 1..=repeats {
             for (rival, besides_bytes) in rivals.iter().zip(&besides) {
-                if section.is_given_up(*rival) {
+                if section.has(*rival, repeat) {
                     continue;
                 }
-                match self.run(row, *rival, Some(row.budget + besides_bytes), folders_bytes) {
+                match self.run(&row, *rival, Some(row.budget + besides_bytes), beyond) {
                     Ok(took) => {
                         say(format_args!("{} {}, {repeat} of {repeats}: {took}", row.name, rival.name()));
                         section.add(*rival, took);
@@ -196,22 +240,31 @@ impl Bench {
                         section.give_up(*rival, format!("refused: {error:#}"));
                     }
                 }
+                self.kept.keep(&name(*rival), section.of(*rival))?;
             }
         }
         Ok(section)
     }
 
+    /// What is in no budget for blocks of files.
+    fn beyond(&self, row: &Row) -> Result<Beyond> {
+        let held = self.run(row, Rival::Kernel, None, Beyond::default())?.held;
+        let programs = if row.is_uneven() { held.anonymous } else { 0 };
+        Ok(Beyond { folders: held.file.saturating_sub(row.bytes), programs })
+    }
+
     /// What program and rival hold besides files, in a run without a limit.
     fn besides(&self, row: &Row, rival: Rival) -> Result<u64, String> {
-        if !row.is_limited(rival) {
+        if !row.is_limited(rival) && !row.has_total(rival) {
             return Ok(0);
         }
-        let took = self.run(row, rival, None, 0).map_err(|error| format!("{error:#}"))?;
-        Ok((took.held.anonymous + took.held.kernel) / 4096 * 4096)
+        let took = self.run(row, rival, None, Beyond::default()).map_err(|error| format!("{error:#}"))?;
+        let held = if row.is_uneven() { took.most } else { took.held };
+        Ok((held.anonymous + held.kernel) / 4096 * 4096)
     }
 
     /// Runs a program once, with its files and their inodes on the disk only.
-    fn run(&self, row: &Row, rival: Rival, limit: Option<u64>, folders_bytes: u64) -> Result<Took> {
+    fn run(&self, row: &Row, rival: Rival, limit: Option<u64>, beyond: Beyond) -> Result<Took> {
         self.disk.fresh()?;
         let group = Group::new("rivals", None)?;
         if let Some(bytes) = limit.filter(|_| row.is_limited(rival)) {
@@ -220,7 +273,7 @@ impl Bench {
         let through = self.folder.join("through");
         let before = self.read_bytes(row)?;
         let mut start = Instant::now();
-        let beside = self.beside(row, rival, &group, &through)?;
+        let besides = self.beside(row, rival, &group, &through)?;
         if rival != Rival::Vmtouch {
             // A mount is there already; what is locked is loaded for the program.
             start = Instant::now();
@@ -231,33 +284,34 @@ impl Bench {
         for path in [said.clone(), said.with_extension("warm")] {
             let _ = fs::remove_file(path);
         }
-        let mut words = row.around(rival, &pantler);
-        words.extend(["sh", "-c", &row.script].map(str::to_owned));
+        let mut words = row.around(rival, &pantler, limit);
+        words.extend(["sh", "-c", &row.script(rival)].map(str::to_owned));
         let mut command = self.inside(&group, &words);
         command.current_dir(root.join(row.folder)).stdout(Stdio::null());
         command.env("READER", format!("/usr/bin/python3 {}", self.folder.join("reader.py").display()));
         command.env("BACKUP", row.before_backup(rival, &pantler)).env("SAID", &said);
-        command.env("SOCKETS", self.folder.join("sockets"));
+        command.env("SOCKETS", self.folder.join("sockets")).env("CLIENTS", &self.clients);
         if rival == Rival::DontCache {
             command.env("DONTCACHE", "1");
         }
         let looks = looks::watch(&mut command, &group, &self.interrupt)?;
         let seconds = start.elapsed().as_secs_f64();
         let read_bytes = self.read_bytes(row)? - before;
-        drop(beside);
+        drop(besides);
         let took = Took {
             read_bytes: read_bytes as f64,
             seconds,
             held: looks::steady(&looks),
+            most: looks::most(&looks),
             said: fs::read_to_string(&said).ok().and_then(|text| report::Said::of(&text)),
         };
-        self.check(row, rival, &took, folders_bytes)?;
+        self.check(row, rival, &took, limit, beyond)?;
         Ok(took)
     }
 
     /// What was read of the device, or from the object store, so far.
     fn read_bytes(&self, row: &Row) -> Result<u64> {
-        if row.is_of_objects() { self.store()?.read_bytes() } else { self.disk.read_bytes() }
+        if row.family() == Family::Objects { self.store()?.read_bytes() } else { self.disk.read_bytes() }
     }
 
     fn store(&self) -> Result<&Store> {
@@ -265,60 +319,92 @@ impl Bench {
     }
 
     /// Whether a run was what it is taken for.
-    fn check(&self, row: &Row, rival: Rival, took: &Took, folders_bytes: u64) -> Result<()> {
+    fn check(&self, row: &Row, rival: Rival, took: &Took, limit: Option<u64>, beyond: Beyond) -> Result<()> {
         let (least, read) = (row.bytes * COLD_PERCENT / 100, took.read_bytes as u64);
         ensure!(read >= least, "{read} bytes were read of data of {}: the cache was not cold", row.bytes);
-        let passed = row.budget * (100 + PASSED_PERCENT) / 100 + folders_bytes;
-        let kept = match rival {
-            _ if row.is_limited(rival) => return Ok(()),
-            _ if rival.is_our_mount() => (took.held.file + took.held.anonymous).saturating_sub(MOUNT_BYTES),
-            _ => took.held.file,
+        let (held, budget) = (took.held, limit.unwrap_or(row.budget));
+        let kept = match rival.own_bytes() {
+            _ if row.is_limited(rival) || limit.is_none() => return Ok(()),
+            _ if row.has_total(rival) => held.file + held.anonymous + held.kernel,
+            // What is served does not come into the page cache; what compiled its rules does.
+            Some(own) if rival == Rival::Varnish => held.anonymous.saturating_sub(own),
+            Some(own) => (held.file + held.anonymous).saturating_sub(own + beyond.programs),
+            None => held.file,
         };
+        let passed = budget * (100 + PASSED_PERCENT) / 100 + beyond.folders;
         let [kept_mb, read_mb, budget_mb] =
-            [kept, read, row.budget].map(|bytes| format!("{:.1} MB", bytes as f64 / 1e6));
-        ensure!(kept <= passed, "it held {kept_mb} of a budget of {budget_mb}, and read {read_mb}");
+            [kept, read, budget].map(|bytes| format!("{:.1} MB", bytes as f64 / 1e6));
+        ensure!(
+            kept <= passed,
+            "it held {kept_mb} of a budget of {budget_mb}, and read {read_mb}; in all {held}"
+        );
         Ok(())
     }
 
-    /// What the rival has going on beside the program.
-    fn beside(&self, row: &Row, rival: Rival, group: &Group, through: &Path) -> Result<Option<Beside>> {
+    /// What the rival has going on beside the program; what ends first comes first.
+    fn beside(&self, row: &Row, rival: Rival, group: &Group, through: &Path) -> Result<Vec<Beside>> {
+        let pantler = self.pantler.display().to_string();
+        let mut besides = Vec::new();
+        if rival == Rival::Vmtouch {
+            let sizes = row.locked.iter().map(|path| Ok((path.clone(), fs::metadata(path)?.size())));
+            let locked = Locked::of(&sizes.collect::<Result<Vec<_>>>()?, row.budget);
+            let words = locked.words(&self.folder.join("locked"))?;
+            besides.push(Beside::lock(self.inside(group, &words), &locked, &self.interrupt)?);
+        }
+        if rival.joins() {
+            let words = [&pantler, "daemon", "--memory", &row.budget.to_string()].map(str::to_owned);
+            let said = self.folder.join("listens");
+            besides.push(Beside::listen(self.inside(group, &words), &said, &self.interrupt)?);
+        }
+        for (words, port) in self.servers(row, rival)? {
+            besides.insert(0, Beside::serve(self.inside(group, &words), port, &self.interrupt)?);
+        }
+        if rival.is_mount() {
+            let words = self.mounting(row, rival, through)?;
+            // Pantler says so when programs can speak to it, which is after the kernel shows the
+            // mount.
+            let said = rival.is_our_mount().then(|| self.folder.join("mounted"));
+            let command = self.inside(group, &words);
+            besides.insert(0, Beside::mount(command, through, said.as_deref(), &self.interrupt)?);
+        }
+        Ok(besides)
+    }
+
+    /// Words of the servers of a rival, and their ports.
+    fn servers(&self, row: &Row, rival: Rival) -> Result<Vec<(Vec<String>, u16)>> {
+        match row.family() {
+            Family::Web => {
+                let (root, folder) = (self.disk.point().join(row.folder), self.folder.join("web"));
+                let site = Site { root: &root, pantler: &self.pantler, folder: &folder, budget: row.budget };
+                site.serving(rival)
+            }
+            Family::Tiers => {
+                let words = tier::serving(rival, &self.pantler.display().to_string(), row.budget);
+                Ok(vec![(words, tier::PORT)])
+            }
+            Family::Files | Family::Objects => Ok(Vec::new()),
+        }
+    }
+
+    /// Words of a mount that stays in the foreground.
+    fn mounting(&self, row: &Row, rival: Rival, through: &Path) -> Result<Vec<String>> {
+        if row.family() == Family::Objects {
+            return self.store()?.mounting(row, rival, &self.pantler, through);
+        }
         let path = |path: &Path| path.display().to_string();
-        let point = path(self.disk.point());
-        let words = match rival {
-            Rival::Vmtouch => {
-                let sizes = row.locked.iter().map(|path| Ok((path.clone(), fs::metadata(path)?.size())));
-                let locked = Locked::of(&sizes.collect::<Result<Vec<_>>>()?, row.budget);
-                let words = locked.words(&self.folder.join("locked"))?;
-                return Beside::lock(self.inside(group, &words), &locked, &self.interrupt).map(Some);
-            }
-            _ if rival.joins() => {
-                let words =
-                    [&path(&self.pantler), "daemon", "--memory", &row.budget.to_string()].map(str::to_owned);
-                let said = self.folder.join("listens");
-                return Beside::listen(self.inside(group, &words), &said, &self.interrupt).map(Some);
-            }
-            _ if row.is_of_objects() => self.store()?.mounting(row, rival, &self.pantler, through)?,
-            Rival::Bindfs => ["bindfs", "-f", &point, &path(through)].map(str::to_owned).to_vec(),
-            _ if rival.is_our_mount() => {
-                let (pantler, budget) = (path(&self.pantler), row.budget.to_string());
-                let words = [
-                    &pantler,
-                    "mount",
-                    "--foreground",
-                    "--allow-other",
-                    &point,
-                    &path(through),
-                    "--cache",
-                    &budget,
-                ];
-                words.into_iter().chain(row.mounting(rival)).map(str::to_owned).collect()
-            }
-            _ => return Ok(None),
+        let (point, through) = (path(self.disk.point()), path(through));
+        if rival == Rival::Bindfs {
+            return Ok(["bindfs", "-f", &point, &through].map(str::to_owned).to_vec());
+        }
+        let pantler = path(&self.pantler);
+        let words = [&pantler, "mount", "--foreground", "--allow-other", &point, &through].map(str::to_owned);
+        let memory = if row.family() == Family::Tiers {
+            tier::mounting(row.budget).to_vec()
+        } else {
+            vec!["--cache".to_owned(), row.budget.to_string()]
         };
-        // Pantler says so when programs can speak to it, which is after the kernel shows the mount.
-        let said = rival.is_our_mount().then(|| self.folder.join("mounted"));
-        let command = self.inside(group, &words);
-        Beside::mount(command, through, said.as_deref(), &self.interrupt).map(Some)
+        let more = row.mounting(rival).into_iter().map(str::to_owned);
+        Ok(words.into_iter().chain(memory).chain(more).collect())
     }
 
     /// A command that starts inside the group.

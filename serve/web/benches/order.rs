@@ -322,16 +322,13 @@ impl Bench {
 
     fn nginx(&self, root: &Path, port: u16, workers: u32, aio: bool) -> Result<PathBuf> {
         let path = self.folder.join("nginx.conf");
-        let folder = self.folder.display();
         let aio = if aio { "threads" } else { "off" };
-        let text = format!(
-            "user root;\ndaemon off;\nworker_processes {workers};\npid {folder}/nginx.pid;\nerror_log {folder}/nginx.log error;\n\
-             events {{ worker_connections 4096; }}\nhttp {{\n access_log off;\n sendfile on;\n aio {aio};\n keepalive_requests 100000000;\n \
-             keepalive_timeout 600s;\n client_body_temp_path {folder}/nginx-body;\n proxy_temp_path {folder}/nginx-proxy;\n \
-             fastcgi_temp_path {folder}/nginx-fastcgi;\n uwsgi_temp_path {folder}/nginx-uwsgi;\n scgi_temp_path {folder}/nginx-scgi;\n \
-             server {{ listen 127.0.0.1:{port}; root {}; }}\n}}\n",
-            root.display()
-        );
+        let text = include_str!("order/nginx.conf")
+            .replace("WORKERS", &workers.to_string())
+            .replace("READS", &format!("sendfile on;\n    aio {aio};"))
+            .replace("PORT", &port.to_string())
+            .replace("FOLDER", &self.folder.display().to_string())
+            .replace("ROOT", &root.display().to_string());
         fs::write(&path, text)?;
         Ok(path)
     }

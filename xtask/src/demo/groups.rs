@@ -3,12 +3,13 @@
 use anyhow::{Context, Result};
 use pantler_kernel::group::mounts::Places;
 use pantler_kernel::group::{self, RunGroup, Throttle};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What a group holds, in bytes.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Memory {
     /// Page cache.
     pub file: u64,

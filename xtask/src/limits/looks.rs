@@ -70,3 +70,13 @@ pub fn steady(looks: &[Memory]) -> Memory {
         kernel: middle(|look| look.kernel) as u64,
     }
 }
+
+/// The most of each kind of memory in any look.
+pub fn most(looks: &[Memory]) -> Memory {
+    let most = |value: fn(&Memory) -> u64| looks.iter().map(value).max().unwrap_or(0);
+    Memory {
+        file: most(|look| look.file),
+        anonymous: most(|look| look.anonymous),
+        kernel: most(|look| look.kernel),
+    }
+}

@@ -1,21 +1,32 @@
-//! The rivals: what keeps the cache, and what goes on beside a program for it.
+//! The rivals: what keeps the cache.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use crate::demo::Interrupt;
-use crate::shell;
-
-/// How long a mount may take to be ready or to go, or files to be locked.
-const READY_MAX: Duration = Duration::from_secs(20);
-/// Between two looks at it.
-const LOOK: Duration = Duration::from_millis(5);
 /// What is left of a budget for data that is not locked, as a fraction. With less the kernel reads
 /// ahead what it evicts before it is used, and reads more than without a lock.
 const UNLOCKED: (u64, u64) = (1, 4);
+
+/// What a program that keeps blocks itself holds besides them: itself, its threads, its tables.
+const PROGRAM_BYTES: u64 = 32 << 20;
+
+/// What rivals are compared over: each has a table of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// Files of a disk.
+    Files,
+    /// An object store.
+    Objects,
+    /// Files over HTTP.
+    Web,
+    /// Memory of a server between a program and its files.
+    Tiers,
+}
+
+impl Family {
+    pub const ALL: [Family; 4] = [Family::Files, Family::Objects, Family::Web, Family::Tiers];
+}
 
 /// How the cache is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,10 +59,28 @@ pub enum Rival {
     MountHint,
     /// `pantler mount --frames kernel --cache BUDGET` without a hint.
     MountKernel,
+    /// nginx, in a group with a limit.
+    Nginx,
+    /// Apache, in a group with a limit.
+    Apache,
+    /// Varnish with the budget as storage, before an nginx that reads past the page cache.
+    Varnish,
+    /// `pantler web`, in a group with a limit.
+    Web,
+    /// `pantler run --memory BUDGET -- pantler web`.
+    WebRun,
+    /// redis-server with the budget, by a client that asks it first.
+    Redis,
+    /// memcached, by the same client.
+    Memcached,
+    /// A mount and `pantler tier serve`, which share the budget, without a hint.
+    Tier,
+    /// The same with what fits.
+    TierHint,
 }
 
 impl Rival {
-    pub const ALL: [Rival; 14] = [
+    pub const ALL: [Rival; 23] = [
         Rival::Kernel,
         Rival::Vmtouch,
         Rival::Nocache,
@@ -66,6 +95,15 @@ impl Rival {
         Rival::Mount,
         Rival::MountHint,
         Rival::MountKernel,
+        Rival::Nginx,
+        Rival::Apache,
+        Rival::Varnish,
+        Rival::Web,
+        Rival::WebRun,
+        Rival::Redis,
+        Rival::Memcached,
+        Rival::Tier,
+        Rival::TierHint,
     ];
 
     /// As it is asked for.
@@ -85,12 +123,35 @@ impl Rival {
             Rival::Mount => "mount",
             Rival::MountHint => "mount-hint",
             Rival::MountKernel => "mount-kernel",
+            Rival::Nginx => "nginx",
+            Rival::Apache => "apache",
+            Rival::Varnish => "varnish",
+            Rival::Web => "pantler-web",
+            Rival::WebRun => "run-web",
+            Rival::Redis => "redis",
+            Rival::Memcached => "memcached",
+            Rival::Tier => "mount-tier",
+            Rival::TierHint => "mount-tier-hint",
+        }
+    }
+
+    /// Whether it takes part in rows of this family.
+    pub fn is_of(self, family: Family) -> bool {
+        match family {
+            Family::Files => {
+                !self.serves() && !self.is_tiered() && !matches!(self, Rival::S3fs | Rival::Rclone)
+            }
+            Family::Objects => matches!(self, Rival::S3fs | Rival::Rclone) || self.is_one_mount(),
+            Family::Web => self.serves(),
+            Family::Tiers => self.is_tiered(),
         }
     }
 
     /// Whether it is Pantler.
     pub fn is_ours(self) -> bool {
-        matches!(self, Rival::Run | Rival::RunHint) || self.joins() || self.is_our_mount()
+        matches!(self, Rival::Run | Rival::RunHint | Rival::Web | Rival::WebRun)
+            || self.joins()
+            || self.is_our_mount()
     }
 
     /// Whether the program joins a daemon that is there.
@@ -98,19 +159,47 @@ impl Rival {
         matches!(self, Rival::Join | Rival::JoinHint)
     }
 
-    /// Whether the program reads through a mount.
-    pub fn is_mount(self) -> bool {
-        self == Rival::Bindfs || self.is_of_objects() || self.is_our_mount()
+    /// Whether it is a web server.
+    pub fn serves(self) -> bool {
+        matches!(self, Rival::Nginx | Rival::Apache | Rival::Varnish | Rival::Web | Rival::WebRun)
     }
 
-    /// Whether it mounts object stores, and nothing else.
-    pub fn is_of_objects(self) -> bool {
-        matches!(self, Rival::S3fs | Rival::Rclone)
+    /// Whether a server keeps blocks for it.
+    fn is_tiered(self) -> bool {
+        matches!(self, Rival::Redis | Rival::Memcached | Rival::Tier | Rival::TierHint)
+    }
+
+    /// Whether the program reads through a mount.
+    pub fn is_mount(self) -> bool {
+        matches!(self, Rival::Bindfs | Rival::S3fs | Rival::Rclone) || self.is_our_mount()
     }
 
     /// Whether that mount is Pantler's.
     pub fn is_our_mount(self) -> bool {
+        self.is_one_mount() || matches!(self, Rival::Tier | Rival::TierHint)
+    }
+
+    /// Whether it is Pantler's mount alone.
+    fn is_one_mount(self) -> bool {
         matches!(self, Rival::Mount | Rival::MountHint | Rival::MountKernel)
+    }
+
+    /// Whether Pantler is told what fits.
+    pub fn is_hinted(self) -> bool {
+        matches!(self, Rival::RunHint | Rival::JoinHint | Rival::MountHint | Rival::TierHint)
+    }
+
+    /// What it holds of its own where it keeps itself to the budget in memory that is no page
+    /// cache; none where page cache is all that counts.
+    pub fn own_bytes(self) -> Option<u64> {
+        let programs = match self {
+            Rival::Redis | Rival::Memcached => 1,
+            // A second server is beside each.
+            Rival::Varnish | Rival::Tier | Rival::TierHint => 2,
+            _ if self.is_our_mount() => 1,
+            _ => return None,
+        };
+        Some(programs * PROGRAM_BYTES)
     }
 }
 
@@ -142,7 +231,7 @@ impl Locked {
         }
     }
 
-    fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         match self {
             Locked::Files(_, bytes) | Locked::Start(_, bytes) => *bytes,
         }
@@ -164,115 +253,6 @@ impl Locked {
     }
 }
 
-/// What goes on beside a program; ended, and what it mounted unmounted, when it goes out of scope.
-pub struct Beside {
-    child: Child,
-    mounted: Option<PathBuf>,
-}
-
-impl Beside {
-    /// Starts `vmtouch`, and waits until everything is locked.
-    pub fn lock(mut command: Command, locked: &Locked, interrupt: &Interrupt) -> Result<Beside> {
-        command.stdout(Stdio::null());
-        let mut beside = Beside::start(command, None)?;
-        let status = format!("/proc/{}/status", beside.child.id());
-        let is_locked = || {
-            let text = fs::read_to_string(&status).unwrap_or_default();
-            Ok(locked_bytes(&text).is_some_and(|bytes| bytes >= locked.bytes()))
-        };
-        beside.wait("lock its files", interrupt, is_locked)?;
-        Ok(beside)
-    }
-
-    /// Starts a file system that stays in the foreground, and waits until it is mounted and, if
-    /// there is such a file, has written something to `said`.
-    pub fn mount(
-        mut command: Command,
-        point: &Path,
-        said: Option<&Path>,
-        interrupt: &Interrupt,
-    ) -> Result<Beside> {
-        let output = said.map_or_else(|| Ok(Stdio::null()), |path| fs::File::create(path).map(Stdio::from));
-        command.stdout(output?);
-        let mut beside = Beside::start(command, Some(point.to_owned()))?;
-        let has_said = || said.is_none_or(|path| fs::metadata(path).is_ok_and(|file| file.len() > 0));
-        beside.wait("mount", interrupt, || Ok(is_mounted(point)? && has_said()))?;
-        Ok(beside)
-    }
-
-    /// Starts a daemon, and waits until it has written to `said` that it listens.
-    pub fn listen(mut command: Command, said: &Path, interrupt: &Interrupt) -> Result<Beside> {
-        command.stdout(Stdio::null()).stderr(fs::File::create(said)?);
-        let mut beside = Beside::start(command, None)?;
-        let listens = || Ok(fs::read_to_string(said)?.contains("listening at "));
-        beside.wait("listen", interrupt, listens)?;
-        Ok(beside)
-    }
-
-    fn start(mut command: Command, mounted: Option<PathBuf>) -> Result<Beside> {
-        command.stdin(Stdio::null());
-        let text = command.get_program().to_string_lossy().into_owned();
-        Ok(Beside { child: command.spawn().with_context(|| format!("cannot start {text}"))?, mounted })
-    }
-
-    fn wait(&mut self, what: &str, interrupt: &Interrupt, is_ready: impl Fn() -> Result<bool>) -> Result<()> {
-        let start = Instant::now();
-        while !is_ready()? {
-            interrupt.check()?;
-            if let Some(status) = self.child.try_wait()? {
-                bail!("it did not {what}: it ended with {status}");
-            }
-            if start.elapsed() > READY_MAX {
-                bail!("it did not {what} within {} s", READY_MAX.as_secs());
-            }
-            std::thread::sleep(LOOK);
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        match &self.mounted {
-            Some(point) => unmount(point),
-            None => signal(&self.child),
-        }
-        let start = Instant::now();
-        while matches!(self.child.try_wait(), Ok(None)) {
-            if start.elapsed() > READY_MAX {
-                let _ = self.child.kill();
-                let _ = self.child.wait();
-                return;
-            }
-            std::thread::sleep(LOOK);
-        }
-    }
-}
-
-fn signal(child: &Child) {
-    let pid = rustix::process::Pid::from_child(child);
-    let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-}
-
-fn is_mounted(point: &Path) -> Result<bool> {
-    let mounts = fs::read_to_string("/proc/self/mounts")?;
-    Ok(mounts.lines().any(|line| line.split(' ').nth(1).is_some_and(|word| Path::new(word) == point)))
-}
-
-/// Unmounts what is there, also what an earlier experiment left that was killed.
-pub fn unmount(point: &Path) {
-    let text = point.display().to_string();
-    if is_mounted(point).unwrap_or(true) && shell::output(&["umount", &text]).is_err() {
-        let _ = shell::output(&["umount", "--lazy", &text]);
-    }
-}
-
-/// What a process has locked, from its `/proc/PID/status`.
-fn locked_bytes(status: &str) -> Option<u64> {
-    let value = status.lines().find_map(|line| line.strip_prefix("VmLck:"))?;
-    Some(value.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -289,12 +269,6 @@ mod tests {
         assert_eq!(of(&[12 * 4096]), Locked::Files(vec!["0".into()], 12 * 4096));
         assert_eq!(of(&[12 * 4096 + 1, 1]), Locked::Start("0".into(), 12 * 4096));
         assert_eq!(of(&[]), Locked::Files(Vec::new(), 0));
-    }
-
-    #[test]
-    fn what_is_locked_is_read_from_the_status() {
-        assert_eq!(locked_bytes("VmPin:\t 0 kB\nVmLck:\t      12 kB\n"), Some(12288));
-        assert_eq!(locked_bytes("Name:\tcat\n"), None);
     }
 
     #[test]

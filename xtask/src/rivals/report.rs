@@ -1,21 +1,24 @@
 //! What was measured, and the tables.
 
+use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write};
 
-use super::arms::Rival;
+use super::arms::{Family, Rival};
 use super::paired::{Ratio, Verdict};
 use super::rows::Row;
 use crate::demo::groups::Memory;
 use crate::median::median;
 
 /// What one run took.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Took {
     /// Read from the device.
     pub read_bytes: f64,
     pub seconds: f64,
     /// What the group held, in the middle of the looks after its first third.
     pub held: Memory,
+    /// The most of each kind in any look.
+    pub most: Memory,
     /// What a service said.
     pub said: Option<Said>,
 }
@@ -28,7 +31,7 @@ impl fmt::Display for Took {
 }
 
 /// What a service measured.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Said {
     /// Answers that took long.
     pub slow: f64,
@@ -44,8 +47,8 @@ impl Said {
 }
 
 /// All runs of one rival.
-#[derive(Debug)]
-enum Cell {
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Cell {
     Runs(Vec<Took>),
     /// It was not measured, or refused; and why.
     Not(String),
@@ -55,15 +58,28 @@ enum Cell {
 #[derive(Debug)]
 pub struct Section {
     name: &'static str,
+    family: Family,
     bytes: u64,
     budget: u64,
     cells: Vec<(Rival, Cell)>,
 }
 
 impl Section {
-    pub fn new(row: &Row, rivals: &[Rival]) -> Section {
-        let cells = rivals.iter().map(|rival| (*rival, Cell::Runs(Vec::new()))).collect();
-        Section { name: row.name, bytes: row.bytes, budget: row.budget, cells }
+    /// With what was measured before.
+    pub fn new(row: &Row, cells: Vec<(Rival, Cell)>) -> Section {
+        Section { name: row.name, family: row.family(), bytes: row.bytes, budget: row.budget, cells }
+    }
+
+    /// Whether a rival was measured so often, or cannot be.
+    pub fn has(&self, rival: Rival, runs: usize) -> bool {
+        self.of(rival).is_some_and(|cell| match cell {
+            Cell::Runs(all) => all.len() >= runs,
+            Cell::Not(_) => true,
+        })
+    }
+
+    pub fn of(&self, rival: Rival) -> Option<&Cell> {
+        self.cells.iter().find_map(|(of, cell)| (*of == rival).then_some(cell))
     }
 
     fn cell(&mut self, rival: Rival) -> Option<&mut Cell> {
@@ -82,17 +98,13 @@ impl Section {
         }
     }
 
-    pub fn is_given_up(&self, rival: Rival) -> bool {
-        self.cells.iter().any(|(of, cell)| *of == rival && matches!(cell, Cell::Not(_)))
-    }
-
     /// A value of all runs of a rival, in their order.
     fn values(&self, rival: Rival, value: impl Fn(&Took) -> Option<f64>) -> Vec<f64> {
-        let runs = self.cells.iter().find_map(|(of, cell)| match cell {
-            Cell::Runs(runs) if *of == rival => Some(runs.as_slice()),
-            _ => None,
-        });
-        runs.unwrap_or_default().iter().filter_map(value).collect()
+        let runs = match self.of(rival) {
+            Some(Cell::Runs(runs)) => runs.as_slice(),
+            _ => &[],
+        };
+        runs.iter().filter_map(value).collect()
     }
 
     /// Of a value of all runs of a rival the middle, the least and the most.
@@ -132,7 +144,7 @@ const VALUES: [Value; 5] = [
         digits: 0,
     },
     Value {
-        title: "Slow answers of the service and of pgbench",
+        title: "Slow answers of the service, of pgbench and of web servers",
         of: |took| Some(took.said?.slow),
         digits: 0,
     },
@@ -171,30 +183,46 @@ impl Report {
         }
         let _ = writeln!(text, "Medians of {}, with the least and the most.", self.repeats);
         for value in VALUES {
-            text += &self.table(value);
+            text += &titled(value.title, self.families().map(|family| self.table(family, value)));
         }
-        text += &self.beside_best();
+        for value in [VALUES[0], VALUES[1]] {
+            let tables = titled(
+                &format!("{}, of the best other rival", value.title),
+                self.families().map(|family| self.beside_best(family, value)),
+            );
+            text += &tables;
+            if !tables.is_empty() {
+                text += "\nBest or within 3 % of it (*), or not told apart from it (?).\n";
+            }
+        }
         text += &self.reasons();
         text
     }
 
-    /// The rivals of all rows.
-    fn rivals(&self) -> Vec<Rival> {
-        let has =
-            |rival| self.sections.iter().any(|section| section.cells.iter().any(|(of, _)| *of == rival));
+    /// Those that have rows.
+    fn families(&self) -> impl Iterator<Item = Family> {
+        Family::ALL.into_iter().filter(|family| self.sections_of(*family).next().is_some())
+    }
+
+    fn sections_of(&self, family: Family) -> impl Iterator<Item = &Section> {
+        self.sections.iter().filter(move |section| section.family == family)
+    }
+
+    /// The rivals of its rows.
+    fn rivals(&self, family: Family) -> Vec<Rival> {
+        let has = |rival| self.sections_of(family).any(|section| section.of(rival).is_some());
         Rival::ALL.into_iter().filter(|rival| has(*rival)).collect()
     }
 
-    fn table(&self, value: Value) -> String {
-        let rivals = self.rivals();
+    fn table(&self, family: Family, value: Value) -> String {
+        let rivals = self.rivals(family);
         let has = |section: &&Section| rivals.iter().any(|rival| section.figures(*rival, value.of).is_some());
-        let sections: Vec<&Section> = self.sections.iter().filter(has).collect();
+        let sections: Vec<&Section> = self.sections_of(family).filter(has).collect();
         if sections.is_empty() {
             return String::new();
         }
         let names: Vec<&str> = rivals.iter().map(|rival| rival.name()).collect();
-        let mut text =
-            format!("\n### {}\n\n| row | data, MB | budget, MB | {} |\n", value.title, names.join(" | "));
+        let mut text = format!("| row | data, MB | budget, MB | {} |\n", names.join(" | "));
         let _ = writeln!(text, "| --- | ---: | ---: |{}", " ---: |".repeat(names.len()));
         for section in sections {
             let cell = |rival: &Rival| match section.figures(*rival, value.of) {
@@ -211,44 +239,37 @@ impl Report {
         text
     }
 
-    /// Pantler beside the best of the others, in reads and in time.
-    fn beside_best(&self) -> String {
-        let ours: Vec<Rival> = self.rivals().into_iter().filter(|rival| rival.is_ours()).collect();
+    /// Pantler beside the best of the others.
+    fn beside_best(&self, family: Family, value: Value) -> String {
+        let ours: Vec<Rival> = self.rivals(family).into_iter().filter(|rival| rival.is_ours()).collect();
         let names: Vec<&str> = ours.iter().map(|rival| rival.name()).collect();
-        let mut text = String::new();
-        for value in [VALUES[0], VALUES[1]] {
-            let mut lines = String::new();
-            let mut verdicts: Vec<Vec<Verdict>> = vec![Vec::new(); ours.len()];
-            for section in &self.sections {
-                let Some((best, _)) = section.best(|rival| !rival.is_ours(), value) else { continue };
-                let others = section.values(best, value.of);
-                let ratios: Vec<Option<Ratio>> =
-                    ours.iter().map(|rival| Ratio::of(&section.values(*rival, value.of), &others)).collect();
-                for (verdicts, ratio) in verdicts.iter_mut().zip(&ratios) {
-                    verdicts.extend(ratio.map(Ratio::verdict));
-                }
-                let cells: Vec<String> = ratios.into_iter().map(cell_of_ratio).collect();
-                let _ = writeln!(lines, "| {} | {} | {} |", section.name, best.name(), cells.join(" | "));
+        let mut lines = String::new();
+        let mut verdicts: Vec<Vec<Verdict>> = vec![Vec::new(); ours.len()];
+        for section in self.sections_of(family) {
+            let Some((best, _)) = section.best(|rival| !rival.is_ours(), value) else { continue };
+            let others = section.values(best, value.of);
+            let ratios: Vec<Option<Ratio>> =
+                ours.iter().map(|rival| Ratio::of(&section.values(*rival, value.of), &others)).collect();
+            for (verdicts, ratio) in verdicts.iter_mut().zip(&ratios) {
+                verdicts.extend(ratio.map(Ratio::verdict));
             }
-            if !lines.is_empty() && !ours.is_empty() {
-                let _ = writeln!(
-                    text,
-                    "\n### {}, of the best other rival\n\n| row | best other | {} |",
-                    value.title,
-                    names.join(" | ")
-                );
-                let _ = writeln!(text, "| --- | --- |{}\n{}", " ---: |".repeat(ours.len()), lines.trim_end());
-                let best = |verdicts: &[Verdict]| {
-                    let count = |wanted| verdicts.iter().filter(|verdict| **verdict == wanted).count();
-                    let [best, unclear] = [Verdict::Best, Verdict::NotToldApart].map(count);
-                    format!("{best} and {unclear} of {}", verdicts.len())
-                };
-                let cells: Vec<String> = verdicts.iter().map(|verdicts| best(verdicts)).collect();
-                let _ = writeln!(text, "| * and ? | | {} |", cells.join(" | "));
-                let _ = writeln!(text, "\nBest or within 3 % of it (*), or not told apart from it (?).");
-            }
+            let cells: Vec<String> = ratios.into_iter().map(cell_of_ratio).collect();
+            let _ = writeln!(lines, "| {} | {} | {} |", section.name, best.name(), cells.join(" | "));
         }
-        text
+        if lines.is_empty() || ours.is_empty() {
+            return String::new();
+        }
+        let best = |verdicts: &[Verdict]| {
+            let count = |wanted| verdicts.iter().filter(|verdict| **verdict == wanted).count();
+            let [best, unclear] = [Verdict::Best, Verdict::NotToldApart].map(count);
+            format!("{best} and {unclear} of {}", verdicts.len())
+        };
+        let cells: Vec<String> = verdicts.iter().map(|verdicts| best(verdicts)).collect();
+        let (names, rule) = (names.join(" | "), " ---: |".repeat(ours.len()));
+        format!(
+            "| row | best other | {names} |\n| --- | --- |{rule}\n{lines}| * and ? | | {} |\n",
+            cells.join(" | ")
+        )
     }
 
     /// What was not measured, and why.
@@ -263,6 +284,12 @@ impl Report {
         }
         if text.is_empty() { text } else { format!("\nNot measured:\n\n{text}") }
     }
+}
+
+/// Tables under a title; nothing without one.
+fn titled(title: &str, tables: impl Iterator<Item = String>) -> String {
+    let tables: Vec<String> = tables.filter(|table| !table.is_empty()).collect();
+    if tables.is_empty() { String::new() } else { format!("\n### {title}\n\n{}", tables.join("\n")) }
 }
 
 /// With the interval of 95 %, and the mark of the verdict.
@@ -281,13 +308,14 @@ mod tests {
     use super::*;
 
     fn took(read_bytes: f64, seconds: f64) -> Took {
-        Took { read_bytes, seconds, held: Memory::default(), said: None }
+        Took { read_bytes, seconds, held: Memory::default(), most: Memory::default(), said: None }
     }
 
     fn report() -> Report {
         let rivals = [Rival::Kernel, Rival::Bindfs, Rival::Run];
         let cells = rivals.into_iter().map(|rival| (rival, Cell::Runs(Vec::new()))).collect();
-        let mut section = Section { name: "scan", bytes: 9_000_000, budget: 6_000_000, cells };
+        let mut section =
+            Section { name: "scan", family: Family::Files, bytes: 9_000_000, budget: 6_000_000, cells };
         for (read, seconds) in [(20e6, 3.0), (10e6, 1.0), (40e6, 2.0)] {
             section.add(Rival::Kernel, took(read, seconds));
             section.add(Rival::Run, took(read / 2.0, seconds * 2.0));
@@ -311,12 +339,33 @@ mod tests {
 
     #[test]
     fn pantler_stands_beside_the_best_of_the_others() {
-        let text = report().beside_best();
+        let text = report().text();
         let has = |line: &str| assert!(text.contains(line), "{line}\n{text}");
         has("| row | best other | run |\n| --- | --- | ---: |\n| scan | kernel | 0.50 (0.50-0.50)* |\n");
         has("| * and ? | | 1 and 0 of 1 |\n");
         has("| scan | kernel | 2.00 (2.00-2.00) |\n");
         has("| * and ? | | 0 and 0 of 1 |\n");
+    }
+
+    #[test]
+    fn each_family_has_a_table_of_its_own_under_one_title() {
+        let mut report = report();
+        let cells =
+            vec![(Rival::Nginx, Cell::Runs(vec![took(7e6, 1.0)])), (Rival::Web, Cell::Runs(Vec::new()))];
+        report.add(Section { name: "web", family: Family::Web, bytes: 1, budget: 1, cells });
+        let text = report.text();
+        assert_eq!(text.matches("### Elapsed, seconds\n").count(), 1, "{text}");
+        assert!(text.contains("| nginx | pantler-web |\n"), "{text}");
+        assert!(text.contains("| web | 0.0 | 0.0 | 7 (7-7) | - |"), "{text}");
+        assert!(text.contains("| kernel | bindfs | run |\n"), "{text}");
+    }
+
+    #[test]
+    fn a_cell_is_whole_with_all_runs_or_with_a_reason() {
+        let section = report().sections.remove(0);
+        let has = |rival, runs| section.has(rival, runs);
+        assert!(has(Rival::Kernel, 3) && !has(Rival::Kernel, 4));
+        assert!(has(Rival::Bindfs, 9) && !has(Rival::Mount, 0));
     }
 
     #[test]

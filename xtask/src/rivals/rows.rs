@@ -5,14 +5,14 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::arms::Rival;
-use super::{postgres, store};
+use super::arms::{Family, Rival};
+use super::{build, postgres, store, tier, web};
 use crate::demo::source::Source;
 use crate::limits::programs;
 use crate::shell;
 
 /// What can be asked for alone.
-pub const NAMES: [&str; 9] = [
+pub const NAMES: [&str; 12] = [
     "cscope",
     "ripgrep",
     "epochs",
@@ -21,7 +21,10 @@ pub const NAMES: [&str; 9] = [
     "sqlite",
     "service",
     "postgres",
+    "build",
     "objects",
+    "web",
+    "tier",
 ];
 /// Weights of a model.
 const WEIGHTS_BYTES: usize = 96 << 20;
@@ -50,6 +53,8 @@ enum Hint {
     Policy(&'static str),
     /// The backup alone runs under Pantler, which knows `tar` by its name.
     Backup,
+    /// Nothing fits.
+    None,
 }
 
 /// How a program reads.
@@ -63,14 +68,19 @@ enum Reads {
     Mapped,
     /// By calls of ours, of an object store.
     Objects,
+    /// By a web server.
+    Served,
+    /// By calls of ours, with a server's memory between.
+    Tiered,
 }
 
 /// A program, and what it reads.
 #[derive(Debug)]
 pub struct Row {
     pub name: &'static str,
-    /// For `sh`; `$READER` is [`Row::READER`], `$SAID` a file for figures of its own.
-    pub script: String,
+    /// For `sh`; `$READER` is [`Row::READER`], `$CLIENTS` asks web servers, `$SAID` is a file for
+    /// figures of its own.
+    script: String,
     /// Where it runs, below the folder of the disk, or of a mount over it.
     pub folder: &'static str,
     /// Pages that it reads at least once, in bytes.
@@ -116,22 +126,43 @@ impl Row {
             row("postgres", String::new(), "postgres", Hint::Profile("postgresql"), Reads::ByItself)?,
             point,
         )?);
+        rows.push(built(row("build", build::SCRIPT.to_owned(), "build", mru, Reads::ByItself)?, point)?);
         rows.push(objects());
+        let ask = format!("$CLIENTS 127.0.0.1:{} \"$SAID\"", web::PORT);
+        rows.push(row("web", ask, "web", Hint::None, Reads::Served)?);
+        rows.push(row("tier", String::new(), "files", mru, Reads::Tiered)?);
         Ok(rows)
     }
 
-    /// Whether it reads from an object store.
-    pub fn is_of_objects(&self) -> bool {
-        self.reads == Reads::Objects
+    /// What it is compared over.
+    pub fn family(&self) -> Family {
+        match self.reads {
+            Reads::Objects => Family::Objects,
+            Reads::Served => Family::Web,
+            Reads::Tiered => Family::Tiers,
+            _ => Family::Files,
+        }
+    }
+
+    /// Whether what its programs hold besides files comes and goes with each of them.
+    pub fn is_uneven(&self) -> bool {
+        self.name == "build"
+    }
+
+    /// Whether a run holds itself to the limit that a group would have: where that has room for the
+    /// most that programs hold, files may use what they leave.
+    pub fn has_total(&self, rival: Rival) -> bool {
+        self.is_uneven() && matches!(rival, Rival::Run | Rival::RunHint)
+    }
+
+    /// What runs with a rival.
+    pub fn script(&self, rival: Rival) -> String {
+        if self.reads == Reads::Tiered { tier::script(rival) } else { self.script.clone() }
     }
 
     /// Whether the row is measured with this rival, or why not.
     pub fn is_for(&self, rival: Rival) -> Result<(), &'static str> {
         match rival {
-            _ if rival.is_of_objects() && !self.is_of_objects() => Err("it mounts object stores alone"),
-            _ if self.is_of_objects() && !(rival.is_of_objects() || rival.is_our_mount()) => {
-                Err("it does not mount an object store")
-            }
             Rival::DontCache if self.reads == Reads::ByItself => {
                 Err("a flag of reads, and the program makes its calls itself")
             }
@@ -144,20 +175,25 @@ impl Row {
     /// it; other rivals hold themselves to it.
     pub fn is_limited(&self, rival: Rival) -> bool {
         match rival {
-            _ if rival.is_our_mount() => false,
+            _ if rival.own_bytes().is_some() => false,
             // Mapped pages are the kernel's to keep unless a policy is named, and then a budget is
             // passed for a while.
             Rival::Run | Rival::RunHint | Rival::Join if self.reads == Reads::Mapped => true,
+            Rival::WebRun => false,
             Rival::Run | Rival::Join | Rival::JoinHint => false,
             Rival::RunHint => self.hint == Hint::Backup,
             _ => true,
         }
     }
 
-    /// Words before the program.
-    pub fn around(&self, rival: Rival, pantler: &str) -> Vec<String> {
-        let memory = self.budget.to_string();
-        let run = [pantler, "run", "--quiet"];
+    /// Words before the program; `limit` is the budget and what is held besides.
+    pub fn around(&self, rival: Rival, pantler: &str, limit: Option<u64>) -> Vec<String> {
+        let total = limit.filter(|_| self.has_total(rival)).map(|bytes| bytes.to_string());
+        let memory = total.clone().unwrap_or_else(|| self.budget.to_string());
+        let mut run = vec![pantler, "run", "--quiet"];
+        if let Some(total) = &total {
+            run.extend(["--total", total]);
+        }
         let none = ["--profile", "none"];
         let words: Vec<&str> = match (rival, self.hint) {
             (Rival::Join, _) | (Rival::JoinHint, Hint::Backup) => [&run[..], &none, &["--"]].concat(),
@@ -181,7 +217,7 @@ impl Row {
     /// Words for `pantler mount`.
     pub fn mounting(&self, rival: Rival) -> Vec<&'static str> {
         match self.hint {
-            Hint::Policy(name) if rival == Rival::MountHint => vec!["--policy", name],
+            Hint::Policy(name) if rival.is_our_mount() && rival.is_hinted() => vec!["--policy", name],
             _ if rival == Rival::MountKernel => vec!["--frames", "kernel"],
             _ => Vec::new(),
         }
@@ -211,6 +247,13 @@ fn objects() -> Row {
         hint: Hint::Policy("mru"),
         reads: Reads::Objects,
     }
+}
+
+/// A build, of what the compiler reads.
+fn built(row: Row, point: &Path) -> Result<Row> {
+    let locked = build::files(&point.join(row.folder))?;
+    let bytes = total(&locked)?;
+    Ok(Row { bytes, budget: bytes * BUDGET.0 / BUDGET.1 / 4096 * 4096, locked, ..row })
 }
 
 /// The service, and a backup of everything else on the disk beside it.
@@ -248,6 +291,8 @@ fn postgres(row: Row, point: &Path) -> Result<Row> {
 pub fn write(point: &Path, source: &Source, sockets: &Path) -> Result<()> {
     programs::write(point, source)?;
     postgres::write(&point.join("postgres"), sockets)?;
+    web::write(&point.join("web"))?;
+    build::write(&point.join("build"), source)?;
     for (name, bytes) in [("weights", WEIGHTS_BYTES), ("hot", HOT_BYTES)] {
         fs::create_dir(point.join(name))?;
         let mut file = std::io::BufWriter::new(fs::File::create(point.join(name).join(name))?);
@@ -303,7 +348,7 @@ mod tests {
             hint,
             reads,
         };
-        (row.around(rival, "pantler").join(" "), row.is_limited(rival))
+        (row.around(rival, "pantler", None).join(" "), row.is_limited(rival))
     }
 
     #[test]
@@ -319,6 +364,24 @@ mod tests {
             ("pantler run --quiet --memory 4096 --profile none --policy mru --".to_owned(), false)
         );
         assert!(words(mru, Reads::Mapped, Rival::Run).1);
+        assert!(!words(mru, Reads::Mapped, Rival::JoinHint).1, "a policy is named");
+        let limited = [Rival::Nginx, Rival::Apache, Rival::Web].map(|rival| of(rival).1);
+        assert_eq!(limited, [true; 3]);
+        let others = [Rival::Varnish, Rival::WebRun, Rival::Redis, Rival::Memcached, Rival::Tier];
+        assert!(others.into_iter().all(|rival| !of(rival).1), "they have the budget as option");
+    }
+
+    #[test]
+    fn in_an_uneven_row_runs_have_the_whole_limit() {
+        let mut row = objects();
+        row.name = "build";
+        let words = |rival| row.around(rival, "pantler", Some(8192)).join(" ");
+        let run = "pantler run --quiet --total 8192 --memory 8192 --profile none --";
+        assert_eq!((words(Rival::Run).as_str(), row.is_limited(Rival::Run)), (run, false));
+        assert_eq!(words(Rival::Join), "pantler run --quiet --profile none --");
+        row.name = "sqlite";
+        let words = row.around(Rival::Run, "pantler", Some(8192)).join(" ");
+        assert!(!words.contains("8192"), "{words}");
     }
 
     #[test]

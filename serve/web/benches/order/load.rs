@@ -107,6 +107,13 @@ pub enum Pace {
         /// Clients.
         clients: u32,
     },
+    /// The same, and each client ends after as many requests.
+    Counted {
+        /// Clients.
+        clients: u32,
+        /// Requests of each.
+        requests: u64,
+    },
     /// Requests come at random times.
     Open {
         /// Requests per second.

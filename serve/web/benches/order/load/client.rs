@@ -61,7 +61,8 @@ fn run_patiently(load: &Load, patience: Duration) -> io::Result<Report> {
             end: begin + load.time,
         });
         match load.pace {
-            Pace::Closed { clients } => closed(&shared, clients, patience).await,
+            Pace::Closed { clients } => closed(&shared, clients, u64::MAX, patience).await,
+            Pace::Counted { clients, requests } => closed(&shared, clients, requests, patience).await,
             Pace::Open { rate } => open(&shared, rate, patience).await,
         }
         let mut report = shared.report.borrow().clone();
@@ -70,14 +71,17 @@ fn run_patiently(load: &Load, patience: Duration) -> io::Result<Report> {
     })
 }
 
-async fn closed(shared: &Rc<Shared>, clients: u32, patience: Duration) {
+async fn closed(shared: &Rc<Shared>, clients: u32, requests: u64, patience: Duration) {
     let clients = (0..clients).map(|number| {
         let shared = shared.clone();
         tokio::task::spawn_local(async move {
             let mut random =
                 Draws::new(shared.load.seed.wrapping_mul(0x5851_f42d).wrapping_add(number.into()));
-            while Instant::now() < shared.end {
+            for _ in 0..requests {
                 let due = Instant::now();
+                if due >= shared.end {
+                    return;
+                }
                 let file = shared.popularity.draw(&mut random);
                 let is_well = shared.ask(file, due, shared.end + patience).await;
                 if !is_well {
@@ -314,6 +318,15 @@ mod tests {
         assert!(report.unanswered as usize >= due(&load).len() - 3, "{}", report.unanswered);
         assert_eq!(report.all.len(), report.unanswered);
         assert!(report.percentile_ms(1.0) >= 45.0 && report.percentile_ms(99.0) >= 400.0);
+    }
+
+    #[test]
+    fn counted_requests_are_asked_and_no_more() {
+        let (address, _) = saying(&["HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789"], false);
+        let pace = Pace::Counted { clients: 3, requests: 7 };
+        let report = run(&Load { pace, time: Duration::from_secs(600), ..load(address) }).unwrap();
+        assert_eq!((report.requests, report.errors, report.waiting), (21, 0, 0), "{:?}", report.first_error);
+        assert_eq!(report.all.len(), 21);
     }
 
     #[test]
