@@ -176,9 +176,8 @@ impl Row {
     pub fn is_limited(&self, rival: Rival) -> bool {
         match rival {
             _ if rival.own_bytes().is_some() => false,
-            // Mapped pages are the kernel's to keep unless a policy is named, and then a budget is
-            // passed for a while.
-            Rival::Run | Rival::RunHint | Rival::Join if self.reads == Reads::Mapped => true,
+            // Mapped pages are the kernel's to keep unless a policy is named.
+            Rival::Run | Rival::Join if self.reads == Reads::Mapped => true,
             Rival::WebRun => false,
             Rival::Run | Rival::Join | Rival::JoinHint => false,
             Rival::RunHint => self.hint == Hint::Backup,
