@@ -32,14 +32,19 @@ pub struct Limit {
 impl Limit {
     /// The one that holds here.
     pub fn here() -> Limit {
-        Limit::below(Path::new("/"))
+        Limit::below(Path::new("/"), "self")
     }
 
-    fn below(root: &Path) -> Limit {
+    /// The one that holds for another process or thread. Of one that is gone it is the machine's.
+    pub fn of(thread: u32) -> Limit {
+        Limit::below(Path::new("/"), &thread.to_string())
+    }
+
+    fn below(root: &Path, process: &str) -> Limit {
         let machine = Limit { bytes: machine_bytes(root).unwrap_or(NO_LIMIT), group: None };
         let of_group =
             |(folder, group): (PathBuf, Group)| Some(Limit { bytes: group.limit?, group: Some(folder) });
-        let limits = folders_and_groups(root).into_iter().filter_map(of_group);
+        let limits = folders_and_groups(root, process).into_iter().filter_map(of_group);
         limits.chain([machine]).min_by_key(|limit| limit.bytes).expect("the machine has one")
     }
 }
@@ -72,7 +77,7 @@ fn free_below(root: &Path) -> u64 {
         Some(free.saturating_sub(kept_free(&read("proc/zoneinfo")?) + total / SPARED_ONE_IN))
     };
     let left = |(_, group): (PathBuf, Group)| Some(group.limit?.saturating_sub(group.used));
-    let groups = folders_and_groups(root).into_iter().filter_map(left);
+    let groups = folders_and_groups(root, "self").into_iter().filter_map(left);
     groups.chain([known().unwrap_or(0)]).min().unwrap_or(0)
 }
 
@@ -82,11 +87,11 @@ fn kept_free(zones: &str) -> u64 {
     zones.lines().filter_map(pages).sum::<u64>() * crate::pages::block_bytes()
 }
 
-/// The control group of this process and those above it, as far as they can be seen from here, on a
-/// machine with this root.
-fn folders_and_groups(root: &Path) -> Vec<(PathBuf, Group)> {
+/// The control group of a process and those above it, as far as they can be seen from here, on a
+/// machine with this root. `self` is this process.
+fn folders_and_groups(root: &Path, process: &str) -> Vec<(PathBuf, Group)> {
     let machine = machine_bytes(root).unwrap_or(NO_LIMIT);
-    let (own, files) = match Places::read_below(root).ok().and_then(|places| places.memory) {
+    let (own, files) = match Places::read_of(root, process).ok().and_then(|places| places.memory) {
         Some(Memory::V1 { own }) => (own, V1),
         Some(Memory::V2 { own, .. }) => (own, V2),
         None => return Vec::new(),
@@ -199,7 +204,7 @@ mod tests {
 
     /// A machine with a gigabyte and these files.
     fn machine(own: &str, files: &[(impl AsRef<Path>, &str)]) -> Vec<Group> {
-        folders_and_groups(recorded(own, files).path()).into_iter().map(|(_, group)| group).collect()
+        folders_and_groups(recorded(own, files).path(), "self").into_iter().map(|(_, group)| group).collect()
     }
 
     fn recorded(own: &str, files: &[(impl AsRef<Path>, &str)]) -> tempfile::TempDir {
@@ -249,7 +254,7 @@ mod tests {
     fn the_smallest_limit_is_named_with_its_group() {
         let least = |own: &str, files: &[(String, &str)]| {
             let root = recorded(own, files);
-            let Limit { bytes, group } = Limit::below(root.path());
+            let Limit { bytes, group } = Limit::below(root.path(), "self");
             (bytes, group.map(|folder| folder.strip_prefix(root.path()).unwrap().to_owned()))
         };
         let group = |path: &str| Some(PathBuf::from(path));
@@ -265,6 +270,17 @@ mod tests {
         assert_eq!(least("nonsense", &[]), (1 << 30, None));
         let shown = Limit { bytes: 100 << 20, group: group("/sys/fs/cgroup/a") }.to_string();
         assert_eq!(shown, "100 MiB that control group /sys/fs/cgroup/a allows");
+    }
+
+    #[test]
+    fn another_process_has_its_own_group() {
+        let files = [of_v2("a", ["100000000\n", "max\n", "0\n"]), of_v2("b", ["max\n", "max\n", "0\n"])];
+        let root = recorded("0::/b\n", &files.concat());
+        fs::create_dir(root.path().join("proc/77")).unwrap();
+        fs::write(root.path().join("proc/77/cgroup"), "0::/a\n").unwrap();
+        let bytes = |process| Limit::below(root.path(), process).bytes;
+        assert_eq!(["self", "77", "78"].map(bytes), [1 << 30, 100_000_000, 1 << 30]);
+        assert_eq!(Limit::of(std::process::id()), Limit::here());
     }
 
     #[test]

@@ -47,12 +47,20 @@ impl Places {
     /// # Errors
     /// `/proc` could not be read.
     pub fn read_below(root: &Path) -> Result<Places, KernelError> {
+        Self::read_of(root, "self")
+    }
+
+    /// The same, where `own` is the group of another process, by number.
+    ///
+    /// # Errors
+    /// `/proc` could not be read.
+    pub(crate) fn read_of(root: &Path, process: &str) -> Result<Places, KernelError> {
         let load = |file: &str| {
             let path = root.join(file);
             fs::read_to_string(&path).map_err(|error| KernelError::file("read", path, error))
         };
         let mounts = parse(load("proc/self/mountinfo")?.as_bytes());
-        let own = load("proc/self/cgroup")?;
+        let own = load(&format!("proc/{process}/cgroup"))?;
         let v1 = |controller: &str| {
             let mount = mounts.iter().find(|mount| is_v1_with(mount, controller))?;
             Some(folder_of(mount, root, own_group(&own, controller)?.as_ref()))
