@@ -221,6 +221,8 @@ impl Body for MountBody {
             capacity_blocks: u64::from(self.core.cache().capacity()),
             block_bytes: options.block_bytes as u32,
             allocation: options.allocation.to_string(),
+            frames: Some(if self.core.lends() { "kernel" } else { "own" }.to_owned()),
+            why_own: self.core.why_own.get().cloned(),
         }
     }
 
@@ -358,6 +360,7 @@ impl Body for MountBody {
     }
 
     fn end_run(&self, run: RunId) {
+        self.core.catch_up();
         self.core.programs.end_run(run);
     }
 

@@ -19,14 +19,15 @@ use crate::attributes::to_kernel;
 use crate::content::{Content, Shelf};
 use crate::descriptors::{Charge, Descriptors};
 use crate::dropping::PageDropper;
+use crate::groups::Groups;
 use crate::handles::{Listing, OpenedFile, Read, Table};
 use crate::inodes::{Inode, Inodes};
-use crate::options::Hosted;
+use crate::options::{Hosted, Keeper};
 use crate::programs::Programs;
 use crate::reading::Limiter;
 use crate::rings::MountRings;
 use crate::tiers::{self, TierThreads};
-use crate::watching::Watched;
+use crate::watching::{Due, Watched};
 use crate::{MountError, MountOptions};
 
 /// The parts of a mount, each a type with rules of its own.
@@ -43,6 +44,9 @@ pub(crate) struct Core {
     pub(crate) page_dropper: PageDropper,
     /// The kernel's pages of this mount, once they are its frames.
     watched: OnceLock<Arc<Watched>>,
+    /// What keeps the kernel from having them, where it might.
+    pub(crate) why_own: OnceLock<String>,
+    groups: Groups,
     /// Reads that wait for blocks, or would.
     pub(crate) limiter: Limiter<Read>,
     /// Whether a control door gave the mount point back; by now it may be another mount's.
@@ -55,7 +59,11 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(options: MountOptions) -> Result<Self, MountError> {
         let hosted = options.check()?;
-        let options = options.settled()?;
+        let why_own = options.hindrance()?;
+        let options = match why_own {
+            Some(_) => MountOptions { frames: Keeper::Own, ..options },
+            None => options,
+        };
         let origin = Origin::open(&options.origin)?.avoiding_mounts();
         let options = MountOptions { read_only: options.read_only || options.origin.is_store(), ..options };
         let opened = tiers::open(&options)?;
@@ -73,6 +81,7 @@ impl Core {
             cache.begin_without_tier(number);
         }
         let stems = tiers::stems(&options, &origin);
+        let groups = Groups::new(options.cache_bytes);
         let path = options.origin.shown().into();
         let failed = |error| MountError::Origin(pantler_origin::OriginError::Open { path, error });
         let start = || -> io::Result<_> {
@@ -97,23 +106,50 @@ impl Core {
             tier_threads: TierThreads::default(),
             page_dropper,
             watched: OnceLock::new(),
+            why_own: why_own.map_or_else(OnceLock::new, OnceLock::from),
+            groups,
             broken: AtomicBool::new(false),
         })
     }
 
     /// From now on the kernel keeps what is read: its pages are watched.
-    pub(crate) fn lend(&self, watched: Arc<Watched>) {
-        self.watched.get_or_init(|| watched);
+    pub(crate) fn lend(self: &Arc<Self>, watched: Arc<Watched>) {
+        let watched = self.watched.get_or_init(|| watched);
+        let (core, watched) = (Arc::downgrade(self), Arc::clone(watched));
+        self.programs.before_exits(move || {
+            if let Some(core) = core.upgrade() {
+                watched.catch_up(&core, Due::Now);
+            }
+        });
     }
 
     pub(crate) fn lends(&self) -> bool {
         self.watched.get().is_some()
     }
 
+    /// A file was opened: what is read of it is seen from now on.
+    pub(crate) fn watch_reads(&self) {
+        if let Some(watched) = self.watched.get() {
+            watched.resume();
+        }
+    }
+
+    /// Gets to know a program whose reads may never ask: events have its number only.
+    pub(crate) fn introduce(&self, request: &Request) {
+        if self.lends() {
+            self.owner(request);
+        }
+    }
+
+    /// Whether a program has too little memory for pages of the cache, which are charged to it.
+    pub(crate) fn is_cramped(&self, request: &Request) -> bool {
+        self.options.frames == Keeper::Auto && self.groups.are_small(request.pid())
+    }
+
     /// Takes note of what programs said, and of what they did with what is lent, before a read is
     /// served.
     pub(crate) fn catch_up(&self) {
-        if !self.watched.get().is_some_and(|watched| watched.catch_up(self)) {
+        if !self.watched.get().is_some_and(|watched| watched.catch_up(self, Due::Later)) {
             self.take_all_hints();
         }
     }

@@ -16,6 +16,7 @@ use fuser::{
 };
 use pantler_origin::{Attributes, Changes};
 
+use crate::MountOptions;
 use crate::attributes::{device_from_kernel, time, to_kernel};
 use crate::core::Core;
 use crate::errno::errno;
@@ -44,8 +45,10 @@ const CAPABILITIES: &[InitFlags] = &[
 const AROUND_FAULT_BYTES: u32 = 32 << 10;
 
 /// Bytes that the kernel reads ahead where it keeps the pages: they are frames, and a request for
-/// each page would cost more than the read.
+/// each page would cost more than the read. Of a small cache it is a share: the reader comes later,
+/// and only an eighth of the frames can be pinned until then (K5 of the cache's `lending`).
 const AHEAD_BYTES: u32 = 128 << 10;
+const AHEAD_ONE_IN: u64 = 32;
 
 /// Listings with attributes.
 const LISTING_CAPABILITIES: &[InitFlags] =
@@ -103,6 +106,11 @@ impl Served {
     }
 }
 
+fn ahead_bytes(options: &MountOptions) -> u32 {
+    let share = u32::try_from(options.cache_bytes / AHEAD_ONE_IN).unwrap_or(u32::MAX);
+    if options.may_lend() { share.clamp(AROUND_FAULT_BYTES, AHEAD_BYTES) } else { AROUND_FAULT_BYTES }
+}
+
 fn empty(result: io::Result<()>, reply: ReplyEmpty) {
     answer!(result, reply, () => reply.ok());
 }
@@ -122,7 +130,7 @@ impl Filesystem for Served {
         if let Err(nearest) = config.set_max_write(REQUEST_BYTES_MAX) {
             let _ = config.set_max_write(nearest);
         }
-        let ahead = if self.core().options.may_lend() { AHEAD_BYTES } else { AROUND_FAULT_BYTES };
+        let ahead = ahead_bytes(&self.core().options);
         if let Err(nearest) = config.set_max_readahead(ahead) {
             let _ = config.set_max_readahead(nearest);
         }
@@ -255,7 +263,7 @@ impl Filesystem for Served {
 
     fn open(&self, request: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         answer!(self.core().open(request, number.0, flags.0), reply, handle => {
-            let (inode, how) = (self.core().inodes.get(number.0), self.core().open_flags(handle));
+            let (inode, how) = (self.core().inodes.get(number.0), self.core().open_flags(request, handle));
             match inode {
                 Ok(inode) => self.core().answer_up_to_date(&inode, None, move || reply.opened(handle, how)),
                 Err(_) => reply.opened(handle, how),
@@ -276,7 +284,7 @@ impl Filesystem for Served {
         let created = self.core().create(request, parent.0, name, (mode, umask), flags);
         answer!(created, reply, ((inode, attributes), handle) => {
             let attributes = self.core().shown(&attributes, inode.number);
-            let how = self.core().open_flags(handle);
+            let how = self.core().open_flags(request, handle);
             reply.created(&self.core().ttl(), &attributes, Generation(0), handle, how);
         });
     }

@@ -1,6 +1,6 @@
 //! Owners that end or lose control: what the steward is told of them, and what it tells (L7).
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use pantler_control::Revocations;
 use pantler_steward::{Notice, OwnerId};
@@ -15,11 +15,19 @@ pub(crate) struct Lifecycle {
     pub(crate) owners: Arc<Owners>,
     pub(crate) lists: Lists,
     revocations: Mutex<Revocations>,
+    /// Notes what programs did so far.
+    catch_up: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Lifecycle {
     pub(crate) fn new(shelf: Arc<Shelf>, owners: Arc<Owners>, lists: Lists) -> Self {
-        Self { shelf, owners, lists, revocations: Mutex::default() }
+        Self { shelf, owners, lists, revocations: Mutex::default(), catch_up: OnceLock::new() }
+    }
+
+    /// What programs did is told of later than they do it. `catch_up` is called before one of them
+    /// is forgotten.
+    pub(crate) fn before_exits(&self, catch_up: impl Fn() + Send + Sync + 'static) {
+        self.catch_up.get_or_init(|| Box::new(catch_up));
     }
 
     /// Passes on what the steward has to tell: to the log, to `stat`, and to the lists of owners'
@@ -44,6 +52,9 @@ impl Lifecycle {
     /// A watched process that began then ended. Says whether to look after groups now and then.
     pub(crate) fn exited(&self, process: u32, start: u64) -> bool {
         // While it can still be named.
+        if let Some(catch_up) = self.catch_up.get() {
+            catch_up();
+        }
         self.pass_on_notices();
         self.end(self.owners.exited(process, start));
         self.owners.has_idle()

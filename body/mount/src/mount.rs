@@ -210,7 +210,7 @@ impl Mounted {
                 Ok(())
             }
             Err(error) if options.frames == Keeper::Auto => {
-                tracing::info!(%error, "frames are the mount's own");
+                let _ = self.core.why_own.set(error.to_string());
                 Ok(())
             }
             Err(error) => Err(MountError::Watch(error)),

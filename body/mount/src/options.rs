@@ -55,12 +55,13 @@ impl std::str::FromStr for OwnerBy {
 #[non_exhaustive]
 pub enum Keeper {
     /// In memory of the mount's own: each read asks the mount.
-    #[default]
     Own,
     /// In the kernel's page cache, watched and given up block by block: a hit does not ask the
     /// mount. Needs root and the kernel's tracepoints, and no lower tiers.
     Kernel,
-    /// In the kernel's page cache where that can be had, else in memory of the mount's own.
+    /// In the kernel's page cache where that can be had, else in memory of the mount's own. So are
+    /// those that a program reads whose control group has memory for less than twice the cache.
+    #[default]
     Auto,
 }
 
@@ -252,36 +253,38 @@ impl MountOptions {
 
     /// Whether the kernel may keep blocks.
     pub(crate) fn may_lend(&self) -> bool {
-        self.frames != Keeper::Own && self.tiers.places.is_empty()
+        self.frames != Keeper::Own
     }
 
-    /// The same with frames that can be had here.
-    pub(crate) fn settled(self) -> Result<Self, MountError> {
-        if !self.may_lend() {
-            return Ok(self);
-        }
-        match watching::check() {
-            Ok(()) => Ok(self),
-            Err(error) if self.frames == Keeper::Kernel => Err(error.into()),
-            Err(error) => {
-                tracing::info!(%error, "frames are the mount's own");
-                Ok(Self { frames: Keeper::Own, ..self })
+    /// What keeps the kernel from keeping blocks, where it need not.
+    ///
+    /// # Errors
+    /// The same, where it has to.
+    pub(crate) fn hindrance(&self) -> Result<Option<String>, MountError> {
+        let page = pages::block_bytes();
+        let found = match self.frames {
+            Keeper::Own => return Ok(None),
+            _ if !self.tiers.places.is_empty() => Err("lower tiers get what leaves".to_owned()),
+            _ if (self.block_bytes as u64) < page => {
+                Err(format!("a block of {} bytes is less than a page of {page}", self.block_bytes))
             }
+            Keeper::Kernel => return Ok(watching::check().map(|()| None)?),
+            Keeper::Auto if self.origin.is_store() => {
+                Err("of a store that does not answer the kernel asks each page again".to_owned())
+            }
+            Keeper::Auto => watching::check().map_err(|error| error.to_string()),
+        };
+        match (found, self.frames) {
+            (Err(why), Keeper::Kernel) => {
+                Err(MountError::Option(format!("frames kernel: {why}: choose own, or auto")))
+            }
+            (found, _) => Ok(found.err()),
         }
     }
 
     /// Refuses what makes no sense, and counts the cache as this process's.
     pub(crate) fn check(&self) -> Result<Hosted, MountError> {
         let refused = |text: String| Err(MountError::Option(text));
-        if self.may_lend() && (self.block_bytes as u64) < pages::block_bytes() {
-            let (block, page) = (self.block_bytes, pages::block_bytes());
-            return refused(format!(
-                "frames of the kernel: blocks of {block} bytes are less than its pages of {page}"
-            ));
-        }
-        if self.frames == Keeper::Kernel && !self.tiers.places.is_empty() {
-            return refused("frames kernel: expected no lower tiers, which get what leaves: own does".into());
-        }
         if self.threads == 0 || self.threads > THREADS_MAX {
             return refused(format!("threads {}: expected 1 to {THREADS_MAX}", self.threads));
         }

@@ -84,6 +84,11 @@ impl Programs {
         self.owners().of(id, uid, |new| self.begin_owner(new))
     }
 
+    /// Has `catch_up` called before a process is forgotten that ended.
+    pub(crate) fn before_exits(&self, catch_up: impl Fn() + Send + Sync + 'static) {
+        self.lifecycle.before_exits(catch_up);
+    }
+
     /// The owner of a thread that was seen to read pages. `None` where the thread is gone, and its
     /// owner with it.
     pub(crate) fn owner_seen(&self, id: u32) -> Option<OwnerId> {

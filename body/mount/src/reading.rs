@@ -42,12 +42,15 @@ impl Core {
     /// open to the next. A file that is being written goes past them: an acknowledged write is in
     /// no page (M2 of `pages`), and the kernel would read up to the size that it was told last. So
     /// does one with blocks that are done with once they are read: of pages it would not be seen
-    /// whether they are.
-    pub(crate) fn open_flags(&self, handle: FileHandle) -> FopenFlags {
+    /// whether they are. A program whose control group has little memory would pay for pages, and
+    /// lose them to its own limit.
+    pub(crate) fn open_flags(&self, request: &Request, handle: FileHandle) -> FopenFlags {
         if !self.lends() {
             return DIRECT;
         }
-        let is_direct = |file: Arc<OpenedFile>| file.content.is_written() || file.done_with.is_some();
+        let is_direct = |file: Arc<OpenedFile>| {
+            file.content.is_written() || file.done_with.is_some() || self.is_cramped(request)
+        };
         // Without the second flag the kernel would drop what it has.
         let direct = if self.files.get(handle.0).is_ok_and(is_direct) { DIRECT } else { FopenFlags::empty() };
         direct | FopenFlags::FOPEN_KEEP_CACHE
@@ -85,6 +88,7 @@ impl Core {
             }
         };
         content.look(&self.shelf, number, &file)?;
+        self.introduce(request);
         let lists = self.programs.lists();
         let listed = |put: &dyn Fn(OwnerId, &Listing<'_>)| {
             let caller = &self.caller_of(request);
@@ -115,7 +119,9 @@ impl Core {
         let done_with = done_with.map(|priority| DoneWith { priority, progress: Mutex::default() });
         let writing = file.mode().writes().then(|| content.writing());
         let handle = OpenedFile { number, content, file, source, append, done_with, writing, charges };
-        FileHandle(self.files.insert(handle))
+        let number = self.files.insert(handle);
+        self.watch_reads();
+        FileHandle(number)
     }
 
     pub(crate) fn read(

@@ -1,15 +1,15 @@
 //! What the kernel does with the pages that it keeps for a mount, as its tracepoints tell: which
 //! program read them, and which of them left.
 //!
-//! Programs pay an event for each read of this mount, and for nothing else: the events are filtered
-//! by its device.
+//! Programs pay an event for each read of this mount. For reads of other files they pay that the
+//! kernel compares the device, so reads are watched only while a file of the mount is open.
 
 use std::collections::HashMap;
-use std::io::{self, PipeReader, PipeWriter};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -23,13 +23,17 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::core::Core;
 
-/// The kinds of events that are needed: what enters the page cache asks here first.
-const KINDS: [Kind; 4] = [Kind::Read, Kind::Fault, Kind::Mapped, Kind::Gone];
-/// Buffer for events of each processor, in KiB: 2 ms of reads without a pause are an eighth of it.
-const BUFFER_KB: u32 = 1024;
+/// Events of programs that use pages. Other programs pay for them, too, with each use of a page.
+const REFERENCES: [Kind; 3] = [Kind::Read, Kind::Fault, Kind::Mapped];
+/// Buffer for events of each processor, in KiB: 2 ms of reads without a pause are 128.
+const BUFFER_KB: std::ops::RangeInclusive<u32> = 128..=1024;
+/// Buffers of all processors together, in KiB, where they are that large.
+const BUFFERS_KB: u32 = 16 << 10;
 /// Between two looks at events that come one after the other. What is dropped is decided when
 /// blocks come, and a read that brings one [catches up](Watched::catch_up) first.
 const REST: Duration = Duration::from_millis(2);
+/// For how long no file is open before reads are not watched any more.
+const IDLE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 /// Between two looks of reads, for each processor: its buffer is read in a quarter of that.
 const LOOK_NS: u64 = 4_000;
 
@@ -70,40 +74,81 @@ impl Reads {
 }
 
 /// Watches until it is dropped.
-pub(crate) struct Watch {
-    /// The thread ends when this is closed.
-    _end: PipeWriter,
+pub(crate) struct Watch(Arc<Watched>);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.0.is_ending.store(true, Ordering::SeqCst);
+        self.0.wake();
+    }
 }
 
-/// Events of the kernel, of which the cache has not heard yet. `None`: they are watched no more.
-pub(crate) struct Watched(Mutex<Option<Events>>);
+/// Events of the kernel, of which the cache has not heard yet.
+pub(crate) struct Watched {
+    /// `None`: they are watched no more.
+    events: Mutex<Option<Events>>,
+    is_ending: AtomicBool,
+    /// Wakes the thread that watches.
+    bell: PipeWriter,
+}
 
 struct Events {
     feed: Feed,
     reads: Reads,
+    /// Whether uses of pages are watched: only while a file is open can a program use one.
+    are_on: bool,
     /// Removed last: the kernel keeps an instance while its buffers are open.
-    _instance: Instance,
+    instance: Instance,
+}
+
+/// When events are to be taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// Whenever the last look was.
+    Now,
+    /// If the last look was not just now.
+    Later,
 }
 
 impl Watched {
-    /// Takes the events of what happened before this read, if the last look was not just now: the
-    /// next victim depends on hits of which the cache has not heard. What programs said is taken
-    /// with them. `false` where nothing is watched any more.
-    pub(crate) fn catch_up(&self, core: &Core) -> bool {
+    /// Takes the events of what happened before this read: the next victim depends on hits of which
+    /// the cache has not heard. What programs said is taken with them. `false` where nothing is
+    /// watched any more.
+    pub(crate) fn catch_up(&self, core: &Core, due: Due) -> bool {
         let mut watched = self.lock();
         let Some(events) = &mut *watched else { return false };
         let lanes = events.feed.descriptors().count() as u64;
         let is_due = clock::monotonic_ns().saturating_sub(events.feed.taken_until_ns()) > LOOK_NS * lanes;
-        if is_due || core.rings.lock().have_hints() {
+        if due == Due::Now || is_due || core.rings.lock().have_hints() {
             // The watching thread logs an error.
             let _ = events.round(core);
         }
         true
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Events>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A file was opened: from now on its reads are seen.
+    pub(crate) fn resume(&self) {
+        let mut watched = self.lock();
+        let Some(events) = watched.as_mut().filter(|events| !events.are_on) else { return };
+        if let Err(error) = events.set_on(true) {
+            log_blind(&error);
+            *watched = None;
+        }
+        self.wake();
     }
+
+    fn wake(&self) {
+        // It fails where the thread has ended.
+        let _ = (&self.bell).write(&[0]);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Events>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn log_blind(error: &WatchError) {
+    tracing::error!(%error, "the mount's reads are not seen any more: its programs go on by misses alone");
 }
 
 impl Events {
@@ -119,6 +164,17 @@ impl Events {
         });
         core.take_hints(&mut rings, feed.taken_until_ns());
         Ok(count)
+    }
+
+    fn set_on(&mut self, on: bool) -> Result<(), WatchError> {
+        self.are_on = on;
+        REFERENCES.iter().try_for_each(|&kind| self.instance.enable(kind, on))
+    }
+
+    /// Switches off what no program can cause. The kernel waits for all processors meanwhile.
+    fn pause(&mut self, core: &Core) -> Result<(), WatchError> {
+        let is_idle = self.are_on && core.files.len() == 0;
+        if is_idle { self.set_on(false) } else { Ok(()) }
     }
 }
 
@@ -176,13 +232,14 @@ pub(crate) fn start(core: &Arc<Core>, mountpoint: &Path) -> Result<(Watch, JoinH
     let number = STARTED.fetch_add(1, Ordering::Relaxed);
     let name = names::run_name(&format!("mount.{dev}.{number}"));
     let source = Arc::new(Source::find(&root, &name)?);
-    let instance = Instance::create(&root, &name, &source, BUFFER_KB, Follow::Others)?;
+    let instance = Instance::create(&root, &name, &source, buffer_kb(&root), Follow::Others)?;
     let mut feed = Feed::open(&[&instance])?;
     instance.start()?;
     instance.enable(Kind::Read, true)?;
     let inode = trial::read()?;
     trial::take(&mut feed, inode)?;
-    for kind in KINDS {
+    // What enters the page cache asks the mount first, and need not be told.
+    for kind in REFERENCES.into_iter().chain([Kind::Gone]) {
         instance.filter(kind, &format!("s_dev == {dev}"))?;
         instance.enable(kind, true)?;
     }
@@ -190,19 +247,27 @@ pub(crate) fn start(core: &Arc<Core>, mountpoint: &Path) -> Result<(Watch, JoinH
     let cloned: io::Result<_> =
         feed.descriptors().map(|descriptor| descriptor.try_clone_to_owned()).collect();
     let buffers: Vec<OwnedFd> = cloned.map_err(failed("copy a descriptor of a buffer"))?;
-    let (end, writer) = io::pipe().map_err(failed("pipe, to end the thread that watches"))?;
-    let events = Events { feed, reads: Reads::default(), _instance: instance };
-    let watched = Arc::new(Watched(Mutex::new(Some(events))));
+    let (rung, bell) = io::pipe().map_err(failed("pipe, to wake the thread that watches"))?;
+    let events = Events { feed, reads: Reads::default(), are_on: true, instance };
+    let (events, is_ending) = (Mutex::new(Some(events)), AtomicBool::new(false));
+    let watched = Arc::new(Watched { events, is_ending, bell });
     let (of, seen) = (Arc::clone(core), Arc::clone(&watched));
     let thread = std::thread::Builder::new().name("pantler-watch".into());
     let thread = thread.spawn(move || {
-        watch(&of, &seen, &buffers, &end);
+        watch(&of, &seen, &buffers, &rung);
         drop(buffers);
         seen.lock().take();
     });
     let thread = thread.map_err(failed_to_start)?;
-    core.lend(watched);
-    Ok((Watch { _end: writer }, thread))
+    core.lend(Arc::clone(&watched));
+    Ok((Watch(watched), thread))
+}
+
+/// Buffer of each processor, so that all together are not large on a large machine.
+fn buffer_kb(tracefs: &Path) -> u32 {
+    let processors = std::fs::read_dir(tracefs.join("per_cpu")).map_or(1, Iterator::count);
+    (BUFFERS_KB / u32::try_from(processors).unwrap_or(u32::MAX).max(1))
+        .clamp(*BUFFER_KB.start(), *BUFFER_KB.end())
 }
 
 /// The device of a mount, as events write it. The mount itself is not asked: the caller may be its
@@ -213,38 +278,41 @@ fn device(mountpoint: &Path) -> io::Result<u32> {
     found.map(|mount| mount.dev).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-fn watch(core: &Core, watched: &Watched, buffers: &[OwnedFd], end: &PipeReader) {
+fn watch(core: &Core, watched: &Watched, buffers: &[OwnedFd], mut rung: &PipeReader) {
     clock::sharpen_timers();
-    loop {
-        let (count, is_behind) = {
+    let mut is_idle = false;
+    while !watched.is_ending.load(Ordering::SeqCst) {
+        let (count, is_behind, are_on) = {
             let mut events = watched.lock();
             let Some(events) = &mut *events else { return };
-            let count = match events.round(core) {
+            let paused = if is_idle { events.pause(core) } else { Ok(()) };
+            let count = match paused.and_then(|()| events.round(core)) {
                 Ok(count) => count,
-                Err(error) => {
-                    tracing::error!(%error, "the mount's reads are not seen any more: its programs go on by misses alone");
-                    return;
-                }
+                Err(error) => return log_blind(&error),
             };
             if events.feed.take_lost() > 0 {
                 // Hits that are not counted, and pages that count as lent until their block leaves.
                 tracing::debug!("events of the mount were lost");
             }
-            (count, events.feed.is_behind())
+            (count, events.feed.is_behind(), events.are_on)
         };
         // Where more is there already, the next round follows at once.
         if count > 0 && !is_behind {
             std::thread::sleep(REST);
         }
-        let wait = (count > 0 || is_behind).then(Timespec::default);
-        let mut polled: Vec<PollFd<'_>> = std::iter::once(end.as_fd())
+        let wait = match (count > 0 || is_behind, are_on) {
+            (true, _) => Some(Timespec::default()),
+            (false, true) => Some(IDLE),
+            (false, false) => None,
+        };
+        let mut polled: Vec<PollFd<'_>> = std::iter::once(rung.as_fd())
             .chain(buffers.iter().map(AsFd::as_fd))
             .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
             .collect();
         // An interrupted wait is a short one.
-        let _ = rustix::event::poll(&mut polled, wait.as_ref());
+        is_idle = rustix::event::poll(&mut polled, wait.as_ref()) == Ok(0) && wait == Some(IDLE);
         if !polled[0].revents().is_empty() {
-            return;
+            let _ = rung.read(&mut [0; 64]);
         }
     }
 }

@@ -306,6 +306,8 @@ fn calls() {
         u64::from_ne_bytes(range[16..].try_into().unwrap())
     };
     assert_eq!(held(0, 8 * BLOCK), 0, "nobody has read it");
+    // Where the kernel keeps the pages it reads ahead, unless it is told.
+    rustix::fs::fadvise(&large, 0, None, rustix::fs::Advice::Random).unwrap();
     let mut block = vec![0; BLOCK as usize];
     for index in [0, 1, 3] {
         large.read_exact_at(&mut block, index * BLOCK).unwrap();

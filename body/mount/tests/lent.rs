@@ -263,7 +263,7 @@ fn nothing_stays_behind_and_what_cannot_be_is_said() {
     };
     let options = MountOptions { frames: Keeper::Kernel, tiers, ..MountOptions::new(&origin, &mnt) };
     let Err(MountError::Option(text)) = Mount::new(options) else { panic!("it was taken") };
-    assert!(text.starts_with("frames kernel: expected no lower tiers"), "{text}");
+    assert!(text.starts_with("frames kernel: lower tiers get what leaves"), "{text}");
     let error = "page-cache".parse::<Keeper>().unwrap_err().to_string();
     assert_eq!(error, "frames \"page-cache\": expected own, kernel or auto");
 }

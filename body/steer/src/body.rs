@@ -174,13 +174,12 @@ impl SteerBody {
         BodyInfo {
             name: options.name.clone(),
             kind: BodyKind::Steer,
-            mount_point: None,
-            origin: None,
             uid: options.uid,
             pid: std::process::id(),
             capacity_blocks: u64::from(engine.capacity()),
             block_bytes: block_bytes() as u32,
             allocation: options.allocation.to_string(),
+            ..BodyInfo::default()
         }
     }
 }

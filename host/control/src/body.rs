@@ -44,6 +44,12 @@ pub struct BodyInfo {
     pub block_bytes: u32,
     /// Allocation by name: `lru-sp`, `global-lru` and so on.
     pub allocation: String,
+    /// Of a mount where its blocks are: `kernel`, in the page cache, or `own`.
+    #[serde(default)]
+    pub frames: Option<String>,
+    /// Why the kernel does not have them, where it was to have them if it can.
+    #[serde(default)]
+    pub why_own: Option<String>,
 }
 
 /// A body, seen from a control door.

@@ -39,6 +39,7 @@ impl Body for Recorder {
             capacity_blocks: 8,
             block_bytes: 4096,
             allocation: "lru-sp".into(),
+            ..BodyInfo::default()
         }
     }
 

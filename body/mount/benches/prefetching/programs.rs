@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use pantler_control::{Hint, OwnerSelector, RunSpec, Speaker};
 use pantler_kernel::group::{self, Throttle};
-use pantler_mount::{Lookahead, Mount, MountOptions, Mounted, Order};
+use pantler_mount::{Keeper, Lookahead, Mount, MountOptions, Mounted, Order};
 use pantler_steward::Allocation;
 
 use crate::stage::{BLOCK_BYTES, Program, Running, Stage};
@@ -215,7 +215,7 @@ fn perform(
     let mut options = MountOptions::new(stage.origin(), stage.point());
     (options.cache_bytes, options.block_bytes) = (CACHE_BYTES, BLOCK_BYTES);
     options.allocation = if control || lists { Allocation::LruSp } else { Allocation::GlobalLru };
-    (options.lookahead, options.window) = (Lookahead::Obl2, 1);
+    (options.lookahead, options.window, options.frames) = (Lookahead::Obl2, 1, Keeper::Own);
     options.order = if scheduling { Order::Position } else { Order::Arrival };
     let mounted = Mount::new(options)?.spawn()?;
     let mut running: Vec<Running> =

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Instant;
 
-use pantler_mount::{Lookahead, Mount, MountOptions};
+use pantler_mount::{Keeper, Lookahead, Mount, MountOptions};
 
 use crate::{Outcome, folder, rounds};
 
@@ -45,6 +45,7 @@ pub fn scan() -> Outcome<()> {
             for ((_, rates), (lookahead, window)) in rows[1..].iter_mut().zip(schemes) {
                 let mut options = MountOptions::new(&origin, &point);
                 (options.lookahead, options.window) = (lookahead, window);
+                options.frames = Keeper::Own;
                 options.cache_bytes = 2 * SCAN_BYTES as u64;
                 let mounted = Mount::new(options)?.spawn()?;
                 rates[at].push(read(&point.join("f"), size)?);
