@@ -212,7 +212,7 @@ fn told(kind: &str, text: String) -> Told {
 /// path, so the body's place among those of the daemon stands for it.
 fn public(body: BodyInfo, place: usize) -> BodyInfo {
     let name = if body.kind == BodyKind::Mount { format!("mount {place}") } else { body.name };
-    BodyInfo { name, mount_point: None, origin: None, pid: 0, ..body }
+    BodyInfo { name, mount_point: None, origin: None, pid: 0, why_own: None, ..body }
 }
 
 /// The part of a body's counters that is a user's: all of them to root and to the user that started
@@ -270,6 +270,7 @@ mod tests {
             capacity_blocks: 9,
             block_bytes: 4096,
             allocation: "lru-sp".to_owned(),
+            ..BodyInfo::default()
         };
         let stat = BodyStat {
             body,

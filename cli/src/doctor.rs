@@ -156,8 +156,10 @@ fn frames(running: &Kernel) -> Finding {
         Ok(()) => (!running.has(since)).then(|| format!("{running}, and they came with {since}")),
     };
     let detail = match &lacks {
-        None => "--frames kernel and auto have it: a hit does not ask the mount".into(),
-        Some(why) => format!("{why}; --frames auto and own keep them in the mount's memory"),
+        None => {
+            "mounts without tiers have them, unless told --frames own: a hit does not ask the mount".into()
+        }
+        Some(why) => format!("{why}: mounts have frames of their own"),
     };
     let remedy = "for hits at the speed of a disk's, mount as root on Linux 6.12 or newer";
     Finding::new("mount", "frames of the kernel", lacks.is_none(), detail, remedy).since(since)

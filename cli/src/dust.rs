@@ -27,7 +27,7 @@ const TARGETS: &str = "\
 Targets:
   pagecache            this kernel's page cache, in a memory control group of its own, by timing; as root
   mount DIRECTORY      a mount with a cache of its own, such as Pantler's, by timing; DIRECTORY must be writable, and the
-                       mount must fetch nothing ahead: one of Pantler is to be mounted with --lookahead none
+                       mount must fetch nothing ahead: one of Pantler is to be mounted with --lookahead none --frames own
   redis://HOST[:PORT]  a Redis or Valkey server: keys that begin with `dust:` are set, read and deleted, and whatever
                        else it holds is evicted: see --anyway
   memcached://HOST[:PORT]  the same of a memcached server

@@ -66,7 +66,12 @@ fn ready(record: &MountRecord<'_>, json: bool) -> Result<()> {
     let cache = Size::new(body.capacity_blocks.saturating_mul(body.block_bytes.into())).rounded();
     let origin = body.origin.as_deref().unwrap_or(Path::new("its origin")).display();
     let log = record.log.as_ref().map_or_else(String::new, |path| format!(", log {path}"));
-    output::text(&format!("{}: mounted {origin} with a cache of {cache}{log}\n", body.name))
+    let frames = match (&body.frames, &body.why_own) {
+        (Some(of), _) if of == "kernel" => " in the page cache".to_owned(),
+        (_, Some(why)) => format!(" of its own ({why})"),
+        _ => " of its own".to_owned(),
+    };
+    output::text(&format!("{}: mounted {origin} with a cache of {cache}{frames}{log}\n", body.name))
 }
 
 /// Mounts a directory. The status is 0, or that of a host that could not start.

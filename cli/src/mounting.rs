@@ -43,9 +43,10 @@ pub struct Mount {
     /// take only the pages that they have; over tiers a whole block each
     #[arg(long, value_name = "SIZE", value_parser = values::block_size, allow_negative_numbers = true)]
     pub block_size: Option<Size>,
-    /// Where cached blocks are: own, in memory of the mount; kernel, in the page cache, where a hit
-    /// does not ask the mount, which needs root and no tiers; auto, kernel where that can be had
-    #[arg(long, value_name = "WHERE", default_value = "own", value_parser = named(values::frames, values::keeper), hide_possible_values = true)]
+    /// Where cached blocks are: kernel, in the page cache, where a hit does not ask the mount, which
+    /// needs root, Linux 6.12 or newer and no tiers; own, in memory of the mount; auto, kernel where
+    /// that can be had
+    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = named(values::frames, values::keeper), hide_possible_values = true)]
     pub frames: String,
     /// Reads that wait for the origin at a time, a thread each; one thread more answers what need
     /// not wait. Without it two for each processor, 4 to 16, and up to 16 for an object store
@@ -340,7 +341,7 @@ pub fn control_error(error: MountError) -> ControlError {
         },
         MountError::Watch(refused) if refused.is_missing() => ControlError::Missing {
             what: error.to_string(),
-            remedy: "run as root, outside of containers, or leave out --frames kernel".into(),
+            remedy: "run as root, outside of containers, or choose --frames auto".into(),
         },
         MountError::Mount { error: cause, .. } => match remedy(cause) {
             Some(remedy) => ControlError::Missing {

@@ -1,7 +1,7 @@
 //! A mount asked by `pantler dust`, by timing alone. Apart from the other tests, because those
 //! would take its time.
 
-use pantler_mount::{Lookahead, Mount, MountOptions, Mounted};
+use pantler_mount::{Keeper, Lookahead, Mount, MountOptions, Mounted};
 use pantler_origin::{OpenFile, Source};
 use std::fs;
 use std::io::{self, IoSliceMut};
@@ -67,6 +67,7 @@ impl Scene {
     fn mount(&self, policy: &str, choose: impl FnOnce(&mut MountOptions)) -> Mounted {
         let mut options = MountOptions::new(self.folder.path().join("origin"), self.point());
         (options.cache_bytes, options.block_bytes) = (1 << 20, 4 << 10);
+        options.frames = Keeper::Own;
         options.policy = Some(policy.parse().unwrap());
         options.interpose = Some(Arc::new(|file| Arc::new(Slow(file)) as _));
         choose(&mut options);

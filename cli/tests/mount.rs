@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pantler_control::server::{Host, Server};
-use pantler_mount::{Lookahead, Mount, MountOptions, Mounted};
+use pantler_mount::{Keeper, Lookahead, Mount, MountOptions, Mounted};
 use pantler_rig::eventually;
 use pantler_steward::Allocation;
 use place::{Daemon, Place, is_mounted, number, quote_rights};
@@ -243,6 +243,7 @@ fn harmed(place: &Place) -> (Mounted, Server) {
     let mut options = MountOptions::new(place.origin(), place.point());
     (options.cache_bytes, options.block_bytes) = (1 << 20, 4096);
     (options.lookahead, options.allocation) = (Lookahead::None, Allocation::LruS);
+    options.frames = Keeper::Own;
     let mounted = Mount::new(options).unwrap().spawn().unwrap();
     let host = Arc::new(Host::default());
     host.add(mounted.body()).unwrap();
