@@ -22,11 +22,13 @@ const LONGEST: &str = "lab/dust/all";
 
 /// Suites of the mount that hold for both kinds of frames: they run once more with those that the
 /// kernel keeps. Each begins with these folders and names.
-const BOTH_FRAMES: [&str; 5] = [
+const BOTH_FRAMES: [&str; 7] = [
+    "body/mount/adversary",
     "body/mount/exerciser",
     "body/mount/mappings",
     "body/mount/origins",
     "body/mount/reads",
+    "body/mount/rights",
     "body/mount/semantics",
 ];
 
