@@ -43,9 +43,9 @@ pub struct Mount {
     /// take only the pages that they have; over tiers a whole block each
     #[arg(long, value_name = "SIZE", value_parser = values::block_size, allow_negative_numbers = true)]
     pub block_size: Option<Size>,
-    /// Where cached blocks are: kernel, in the page cache, where a hit does not ask the mount, which
-    /// needs root, Linux 6.12 or newer and no tiers; own, in memory of the mount; auto, kernel where
-    /// that can be had
+    /// Where cached blocks are: kernel, in the page cache, where a hit does not ask the mount,
+    /// which needs root, Linux 6.12 or newer and no tiers; own, in memory of the mount; auto,
+    /// kernel where that can be had
     #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = named(values::frames, values::keeper), hide_possible_values = true)]
     pub frames: String,
     /// Reads that wait for the origin at a time, a thread each; one thread more answers what need

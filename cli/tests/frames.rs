@@ -23,7 +23,7 @@ fn can_lend() -> bool {
 /// A command of a program that mounts by default, with what it needs in front.
 fn mounted_by(place: &Place, before: &[&str], more: &[&str]) -> String {
     let (origin, point) = (place.origin().display().to_string(), place.point().display().to_string());
-    let command = place.command(&[&["mount", &origin, &point, "--cache", "16M"], more].concat());
+    let command = place.command(&[&["mount", &origin, &point], more].concat());
     let mut all = Command::new(before.first().map_or_else(|| command.get_program().to_owned(), Into::into));
     if let Some((_, options)) = before.split_first() {
         all.args(options).arg(command.get_program());
@@ -69,6 +69,8 @@ fn the_page_cache_has_blocks_where_it_can_and_the_reason_is_said_where_not() {
     };
     said(&[], &[], " in the page cache, log ");
     said(&[], &["--frames", "own"], " of its own, log ");
+    said(&[], &["--block-size", "1M", "--cache", "15M"], " of its own (the cache is small beside ");
+    said(&[], &["--block-size", "1M", "--cache", "16M"], " in the page cache, log ");
     let tier = format!("ssd:{},8M", place.folder.path().join("tier").display());
     said(&[], &["--tier", &tier], " of its own (lower tiers get what leaves), log ");
     // Events name threads as the first namespace numbers them. The host ends with the namespace.

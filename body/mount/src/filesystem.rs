@@ -16,7 +16,6 @@ use fuser::{
 };
 use pantler_origin::{Attributes, Changes};
 
-use crate::MountOptions;
 use crate::attributes::{device_from_kernel, time, to_kernel};
 use crate::core::Core;
 use crate::errno::errno;
@@ -45,10 +44,8 @@ const CAPABILITIES: &[InitFlags] = &[
 const AROUND_FAULT_BYTES: u32 = 32 << 10;
 
 /// Bytes that the kernel reads ahead where it keeps the pages: they are frames, and a request for
-/// each page would cost more than the read. Of a small cache it is a share: the reader comes later,
-/// and only an eighth of the frames can be pinned until then (K5 of the cache's `lending`).
-const AHEAD_BYTES: u32 = 128 << 10;
-const AHEAD_ONE_IN: u64 = 32;
+/// each page would cost more than the read.
+pub(crate) const AHEAD_BYTES: u32 = 128 << 10;
 
 /// Listings with attributes.
 const LISTING_CAPABILITIES: &[InitFlags] =
@@ -106,11 +103,6 @@ impl Served {
     }
 }
 
-fn ahead_bytes(options: &MountOptions) -> u32 {
-    let share = u32::try_from(options.cache_bytes / AHEAD_ONE_IN).unwrap_or(u32::MAX);
-    if options.may_lend() { share.clamp(AROUND_FAULT_BYTES, AHEAD_BYTES) } else { AROUND_FAULT_BYTES }
-}
-
 fn empty(result: io::Result<()>, reply: ReplyEmpty) {
     answer!(result, reply, () => reply.ok());
 }
@@ -130,7 +122,7 @@ impl Filesystem for Served {
         if let Err(nearest) = config.set_max_write(REQUEST_BYTES_MAX) {
             let _ = config.set_max_write(nearest);
         }
-        let ahead = ahead_bytes(&self.core().options);
+        let ahead = if self.core().options.may_lend() { AHEAD_BYTES } else { AROUND_FAULT_BYTES };
         if let Err(nearest) = config.set_max_readahead(ahead) {
             let _ = config.set_max_readahead(nearest);
         }

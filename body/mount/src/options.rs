@@ -13,6 +13,7 @@ use pantler_origin::{OpenFile, Place, Source};
 use pantler_steward::scheduling::Order;
 use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation, Spec};
 
+use crate::filesystem::AHEAD_BYTES;
 use crate::{MountError, TierOptions, nesting, watching};
 
 /// What an owner is (docs/RULES.md, A).
@@ -269,6 +270,13 @@ impl MountOptions {
                 Err(format!("a block of {} bytes is less than a page of {page}", self.block_bytes))
             }
             Keeper::Kernel => return Ok(watching::check().map(|()| None)?),
+            // What is read ahead is pinned until its reader comes: an eighth of the frames at most
+            // (K5 of the cache's `lending`), and two windows are under way.
+            Keeper::Auto
+                if self.cache_bytes / 16 < (2 * u64::from(AHEAD_BYTES)).max(self.block_bytes as u64) =>
+            {
+                Err("the cache is small beside what the kernel reads ahead".to_owned())
+            }
             Keeper::Auto if self.origin.is_store() => {
                 Err("of a store that does not answer the kernel asks each page again".to_owned())
             }
