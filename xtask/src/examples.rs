@@ -155,7 +155,7 @@ impl Bench {
         if arm.is_mounted {
             fs::create_dir_all(&point)?;
             let mut mount = self.pantler(example);
-            mount.arg("mount").arg(&example.data).arg(&point).args(["--cache", &budget]);
+            mount.arg("mount").arg(&example.data).arg(&point).args(["--cache", &budget, "--frames", "own"]);
             done(mount.args(policy.clone()).stdout(Stdio::null()))?;
         }
         let mut run = self.pantler(example);

@@ -287,7 +287,9 @@ impl Scene {
             &cache.to_string(),
             "--allocation",
             allocation,
-            // What is compared is replacement.
+            // What is compared is replacement, in memory that the budget counts.
+            "--frames",
+            "own",
             "--lookahead",
             "none",
             "--prefetchers",

@@ -216,8 +216,11 @@ impl Row {
     /// Words for `pantler mount`.
     pub fn mounting(&self, rival: Rival) -> Vec<&'static str> {
         match self.hint {
-            Hint::Policy(name) if rival.is_our_mount() && rival.is_hinted() => vec!["--policy", name],
+            Hint::Policy(name) if rival.is_our_mount() && rival.is_hinted() => {
+                vec!["--frames", "own", "--policy", name]
+            }
             _ if rival == Rival::MountKernel => vec!["--frames", "kernel"],
+            _ if rival.is_our_mount() => vec!["--frames", "own"],
             _ => Vec::new(),
         }
     }
