@@ -57,8 +57,8 @@ pub enum Rival {
     Mount,
     /// The same with what fits.
     MountHint,
-    /// `pantler mount --frames kernel --cache BUDGET` without a hint.
-    MountKernel,
+    /// The same without a hint, by frames of its own (`--frames own`).
+    MountOwn,
     /// nginx, in a group with a limit.
     Nginx,
     /// Apache, in a group with a limit.
@@ -94,7 +94,7 @@ impl Rival {
         Rival::JoinHint,
         Rival::Mount,
         Rival::MountHint,
-        Rival::MountKernel,
+        Rival::MountOwn,
         Rival::Nginx,
         Rival::Apache,
         Rival::Varnish,
@@ -122,7 +122,7 @@ impl Rival {
             Rival::JoinHint => "join-hint",
             Rival::Mount => "mount",
             Rival::MountHint => "mount-hint",
-            Rival::MountKernel => "mount-kernel",
+            Rival::MountOwn => "mount-own",
             Rival::Nginx => "nginx",
             Rival::Apache => "apache",
             Rival::Varnish => "varnish",
@@ -141,7 +141,10 @@ impl Rival {
             Family::Files => {
                 !self.serves() && !self.is_tiered() && !matches!(self, Rival::S3fs | Rival::Rclone)
             }
-            Family::Objects => matches!(self, Rival::S3fs | Rival::Rclone) || self.is_one_mount(),
+            // A mount of a store has frames of its own in any case.
+            Family::Objects => {
+                matches!(self, Rival::S3fs | Rival::Rclone | Rival::Mount | Rival::MountHint)
+            }
             Family::Web => self.serves(),
             Family::Tiers => self.is_tiered(),
         }
@@ -181,7 +184,7 @@ impl Rival {
 
     /// Whether it is Pantler's mount alone.
     fn is_one_mount(self) -> bool {
-        matches!(self, Rival::Mount | Rival::MountHint | Rival::MountKernel)
+        matches!(self, Rival::Mount | Rival::MountHint | Rival::MountOwn)
     }
 
     /// Whether Pantler is told what fits.

@@ -216,11 +216,8 @@ impl Row {
     /// Words for `pantler mount`.
     pub fn mounting(&self, rival: Rival) -> Vec<&'static str> {
         match self.hint {
-            Hint::Policy(name) if rival.is_our_mount() && rival.is_hinted() => {
-                vec!["--frames", "own", "--policy", name]
-            }
-            _ if rival == Rival::MountKernel => vec!["--frames", "kernel"],
-            _ if rival.is_our_mount() => vec!["--frames", "own"],
+            _ if rival == Rival::MountOwn => vec!["--frames", "own"],
+            Hint::Policy(name) if rival.is_our_mount() && rival.is_hinted() => vec!["--policy", name],
             _ => Vec::new(),
         }
     }
