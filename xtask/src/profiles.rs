@@ -1,5 +1,5 @@
-//! `cargo xtask profiles`: what people run, by the kernel alone, steered by LRU, without a hint, and
-//! by the profile that comes with Pantler, with one budget.
+//! `cargo xtask profiles`: what people run, by the kernel alone, steered by LRU, without a hint,
+//! and by the profile that comes with Pantler, with one budget.
 //!
 //! Reads are those of the device of a file system of their own. What stands beside a service joins
 //! a daemon with it.
@@ -116,12 +116,16 @@ impl Bench {
         self.prepare(row, &data)?;
         let bytes = bytes_below(&data.join(row.of))?;
         let budget = bytes * row.budget.0 / row.budget.1 / 4096 * 4096;
-        let besides = self.run(row, Arm::Unlimited, budget, 0)?.besides;
+        // What a program and what steers it hold besides files, in a run without a limit.
+        let mut limits = HashMap::new();
+        for arm in Arm::ALL.into_iter().filter(|arm| row.is_limited(*arm)) {
+            limits.insert(arm, budget + self.run(row, arm, budget, None)?.besides);
+        }
         let mut took: HashMap<Arm, Vec<Took>> = HashMap::new();
         for repeat in 1..=repeats {
             for arm in Arm::ALL.into_iter().filter(|arm| *arm != Arm::Profile || row.profile.is_some()) {
                 self.interrupt.check()?;
-                let one = self.run(row, arm, budget, besides)?;
+                let one = self.run(row, arm, budget, limits.get(&arm).copied())?;
                 say(format_args!(
                     "{} {}, {repeat} of {repeats}: {:.1} MB read in {:.2} s, {:.1} MB of files held",
                     row.name,
@@ -179,11 +183,11 @@ impl Bench {
     }
 
     /// Runs a row once, with its files on the disk only.
-    fn run(&self, row: &Row, arm: Arm, budget: u64, besides: u64) -> Result<Took> {
+    fn run(&self, row: &Row, arm: Arm, budget: u64, limit: Option<u64>) -> Result<Took> {
         self.disk.fresh()?;
         let group = Group::new("profiles", None)?;
-        if row.is_limited(arm) {
-            group.limit(budget + besides)?;
+        if let Some(bytes) = limit {
+            group.limit(bytes)?;
         }
         let joins = row.is_beside && arm.is_steered();
         let daemon = joins.then(|| {
