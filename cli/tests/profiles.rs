@@ -477,11 +477,17 @@ fn postgresql_needs_its_indexes_before_its_tables() {
         };
         let plain = as_games(&format!("{}; {stop}", script("paths")));
         assert!(plain.lines().count() >= 3, "{plain}");
-        let told =
-            steered_as(Some("5"), &home, "postgresql", "3M", &format!("set -e; {}", script("paths")), || {
+        let told = steered_as(
+            Some("5"),
+            &home,
+            "postgresql-indexes",
+            "3M",
+            &format!("set -e; {}", script("paths")),
+            || {
                 let paths = fs::read_to_string(home.join("paths")).unwrap();
                 paths.lines().chain(["global/1260"]).map(|path| format!("data/{path}")).collect()
-            });
+            },
+        );
         as_games(&stop);
         told.printed(&plain);
         told.holds(1, "auto");

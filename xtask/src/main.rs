@@ -20,6 +20,7 @@ mod median;
 mod node;
 mod packages;
 mod packaging;
+mod profiles;
 mod python;
 mod rivals;
 mod shell;
@@ -44,6 +45,8 @@ usage: cargo xtask <command>
   rivals           real programs, web servers and tiers by the kernel alone, vmtouch, nginx, Redis and others, beside Pantler
                    (--repeats N, --quick, --only ROW|RIVAL and again for others, --list, --resume after a run that ended
                    early); needs root
+  profiles         what people run, by the kernel, LRU, auto and the profiles that come with Pantler (--repeats N, --quick, --json,
+                   --only ROW and again for others, --pantler FILE for another build); needs root
   examples         programs with the papers' five lines and without them, with one budget (--repeats N, --only PROGRAM); needs
                    root and Debian's mirror
   endure           runs that join a daemon and leave it, with kills of all (--minutes N, --runs N, --seed N); needs root
@@ -98,6 +101,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
         ["machine-read", rest @ ..] => machine::read(rest),
         ["limits", rest @ ..] => limits::limits(rest),
         ["rivals", rest @ ..] => rivals::rivals(rest),
+        ["profiles", rest @ ..] => profiles::profiles(rest),
         ["examples", rest @ ..] => examples::examples(rest),
         ["endure", rest @ ..] => endure::endure(rest),
         ["papers", rest @ ..] => {

@@ -25,6 +25,7 @@ pub const TEST: &[&str] = &[
     "python3",
     "redis-server",
     "ripgrep",
+    "sqlite3",
     "sudo",
     "util-linux",
     "varnish",
@@ -63,6 +64,23 @@ pub const RIVALS: &[&str] = &[
     "varnish",
     "vmtouch",
     "xz-utils",
+];
+
+/// What `cargo xtask profiles` needs.
+pub const PROFILES: &[&str] = &[
+    "binutils",
+    "borgbackup",
+    "fd-find",
+    "gcc",
+    "postgresql",
+    "python3",
+    "python3-lmdb",
+    "restic",
+    "ripgrep",
+    "skopeo",
+    "sqlite3",
+    "umoci",
+    "util-linux",
 ];
 
 /// What `cargo xtask examples` needs.

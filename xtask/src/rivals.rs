@@ -22,7 +22,7 @@ use crate::shell::{self, say};
 use crate::wanted::Wanted;
 
 mod arms;
-mod beside;
+pub mod beside;
 mod build;
 mod guest;
 mod kept;

@@ -123,7 +123,7 @@ impl Row {
         rows.push(row("sqlite", five(scan), "table", mru, Reads::ByItself)?);
         rows.push(service(row("service", String::new(), "hot", Hint::Backup, Reads::ByOurs)?, point)?);
         rows.push(postgres(
-            row("postgres", String::new(), "postgres", Hint::Profile("postgresql"), Reads::ByItself)?,
+            row("postgres", String::new(), "postgres", Hint::Profile("postgresql-indexes"), Reads::ByItself)?,
             point,
         )?);
         rows.push(built(row("build", build::SCRIPT.to_owned(), "build", mru, Reads::ByItself)?, point)?);

@@ -38,15 +38,19 @@ fn the_builtin_profiles_follow_their_strategies() {
         ("ld", "/build/lib.a", Some((0, true))),
         ("sort", "/tmp/sortQ7x_1a", Some((0, true))),
         ("sort", "/home/a/lines.txt", Some((-1, true))),
-        ("postgresql", "/var/lib/postgresql/15/main/pg_wal/000000010000000000000001", Some((-1, true))),
-        ("postgresql", "/var/lib/postgresql/15/main/base/5/16384_vm", Some((1, false))),
-        ("postgresql", "/var/lib/postgresql/15/main/base/5/16384", None),
+        (
+            "postgresql-indexes",
+            "/var/lib/postgresql/15/main/pg_wal/000000010000000000000001",
+            Some((-1, true)),
+        ),
+        ("postgresql-indexes", "/var/lib/postgresql/15/main/base/5/16384_vm", Some((1, false))),
+        ("postgresql-indexes", "/var/lib/postgresql/15/main/base/5/16384", None),
         ("tar", "/any/file", Some((-1, true))),
     ] {
         assert_eq!(rule(name, path), expected, "{name} {path}");
     }
     for (name, priority) in
-        [("cscope", 0), ("glimpse", 0), ("glimpse", 1), ("grep", 0), ("sort", -1), ("sort", 0)]
+        [("cscope", 0), ("glimpse", 0), ("glimpse", 1), ("grep", 0), ("llama", 0), ("sort", -1), ("sort", 0)]
     {
         assert_eq!(Profile::builtin(name).unwrap().policies[&priority], PolicyName::Mru, "{name}");
     }
