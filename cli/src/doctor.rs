@@ -157,7 +157,7 @@ fn frames(running: &Kernel) -> Finding {
     };
     let detail = match &lacks {
         None => {
-            "mounts without tiers have them, unless told --frames own: a hit does not ask the mount".into()
+            "mounts of directories have them where nothing is against it: a hit does not ask the mount".into()
         }
         Some(why) => format!("{why}: mounts have frames of their own"),
     };

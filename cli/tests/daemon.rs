@@ -137,6 +137,26 @@ fn programs_share_the_memory_of_a_daemon() {
     });
 }
 
+/// Protects a mount of the daemon's, which has a steward of its own: what a run reads through it is
+/// not steered twice, and nothing else holds its files open.
+#[test]
+fn what_a_run_reads_through_a_mount_is_steered_there_alone() {
+    let _turn = turn();
+    let Some((place, _daemon)) = steering("12M") else { return };
+    fs::write(place.origin().join("large"), vec![1; 24 * MEGABYTE]).unwrap();
+    place.mount(&["--frames", "kernel"]);
+    let mut reader =
+        Reader::new(place.command(&["run", "--owner-name", "reader"]), &place.point().join("large"));
+    (0..3).for_each(|_| reader.pass());
+    assert!(place.ok(&["stat", "--json", place.point().to_str().unwrap()]).contains("\"reader\""), "the mount knows it");
+    let blocks = number(&stat(&place), "brought_in");
+    assert!(blocks < 1024, "{blocks} blocks of the mount are the page cache's steward's, too");
+    // Not lazily: it fails while anybody has a file of the mount open.
+    let plain = Command::new("umount").arg(place.point()).output().unwrap();
+    assert!(plain.status.success(), "{}", String::from_utf8_lossy(&plain.stderr));
+    reader.end();
+}
+
 /// Protects a machine from what was killed: the run, the program, the daemon.
 #[test]
 fn whatever_is_killed_leaves_nothing_behind() {

@@ -45,7 +45,7 @@ const AROUND_FAULT_BYTES: u32 = 32 << 10;
 
 /// Bytes that the kernel reads ahead where it keeps the pages: they are frames, and a request for
 /// each page would cost more than the read.
-pub(crate) const AHEAD_BYTES: u32 = 128 << 10;
+pub(crate) const AHEAD_BYTES: u32 = 32 << 10;
 
 /// Listings with attributes.
 const LISTING_CAPABILITIES: &[InitFlags] =

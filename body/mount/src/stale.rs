@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::MountError;
 
-pub(crate) use pantler_origin::MOUNT_TYPE as FILE_SYSTEM_TYPE;
+pub(crate) use pantler_kernel::mount_table::PANTLER_TYPE as FILE_SYSTEM_TYPE;
 /// The part of it that is ours.
 pub(crate) const SUBTYPE: &str = "pantler";
 

@@ -31,6 +31,9 @@ fn program() -> u64 {
 }
 /// What may be read, by what the best of the others reads.
 const MORE: f64 = 1.02;
+/// The same with a wrong hint, where the kernel keeps the frames: of what eight threads read, some
+/// leaves before its reader comes (docs/decisions/0160-the-page-cache-where-it-can-be-had.md).
+const MORE_OF_KERNEL: f64 = 1.05;
 
 const TOLD: &str = "PANTLER_TEST_READER";
 
@@ -249,7 +252,8 @@ fn hint_user(fixture: &Fixture, policy: PolicyName) {
 fn mounted(origin: &Path, change: impl FnOnce(&mut MountOptions)) -> Fixture {
     Fixture::over(origin.to_owned(), |options| {
         let plain = MountOptions::new(options.origin.clone(), options.mountpoint.clone());
-        *options = MountOptions { cache_bytes: CACHE, owner_by: OwnerBy::Fixed("all".into()), ..plain };
+        let (frames, owner_by) = (options.frames, OwnerBy::Fixed("all".into()));
+        *options = MountOptions { cache_bytes: CACHE, owner_by, frames, ..plain };
         change(options);
     })
 }
@@ -299,7 +303,8 @@ fn reads_no_more(reads: Reads, hint: Option<PolicyName>, is_wrong: bool) {
         "{reads:?}, hint {hint:?}: Pantler {read:.1} MB, no cache {none:.1}, LRU {lru_read:.1}, the kernel \
          alone {alone:.1}"
     );
-    let bar = if is_wrong { uncached } else { uncached.min(lru).min(kernel) } as f64 * MORE;
+    let bar = if is_wrong { uncached } else { uncached.min(lru).min(kernel) } as f64;
+    let bar = bar * if is_wrong && fixture.mounted().lends() { MORE_OF_KERNEL } else { MORE };
     // What the kernel asks for around faults differs from run to run.
     let bar = bar + if reads == Reads::MappedRows { 1e6 } else { 0.0 };
     assert!(bytes as f64 <= bar, "{reads:?} read {bytes} bytes, and may {bar}");

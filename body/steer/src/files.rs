@@ -61,6 +61,12 @@ pub struct Files {
 }
 
 impl Files {
+    /// Whether files of a device are steered. Those of a mount of Pantler have a steward there, and
+    /// may be served by this process: opening one under a lock could wait for itself.
+    pub fn are_steered(&mut self, dev: u32) -> bool {
+        self.devices.mount_of(dev).is_some_and(|mount| !mount.is_pantler())
+    }
+
     /// Whether a device belongs to a mounted file system. Block devices and pipes do not.
     pub fn find_mount(&mut self, dev: u32) -> bool {
         self.devices.mount_of(dev).is_some()

@@ -63,6 +63,10 @@ fn read(shared: &Shared, mut feed: Feed) {
                 next_tick_ns = now_ns + TICK_NS;
                 steering.tick(now_ns);
             }
+            // Until these events come, nothing reads ahead of a file that was taken over.
+            if let (true, Some(watcher)) = (steering.engine.wants_hits(), shared.watcher.get()) {
+                watcher.unpark();
+            }
             (done.0, done.1, steering.engine.is_calm())
         };
         if is_tick {

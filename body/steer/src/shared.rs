@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak, mpsc};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak, mpsc};
+use std::thread::Thread;
 use std::time::Duration;
 
 use pantler_kernel::clock;
@@ -51,6 +52,8 @@ pub(crate) struct Shared {
     pub(crate) requests: mpsc::Sender<lister::Request>,
     /// Written to wake the reading thread.
     pub(crate) wake: OwnedFd,
+    /// The watching thread, once it runs.
+    pub(crate) watcher: OnceLock<Thread>,
 }
 
 impl Shared {

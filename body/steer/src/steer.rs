@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
 use pantler_kernel::group::{self, RunGroup, mounts};
@@ -103,6 +103,7 @@ impl Steer {
             lookout: Mutex::default(),
             requests,
             wake,
+            watcher: OnceLock::new(),
         });
         let watcher = Waiting::start("steer-watch", |shared: Arc<Shared>| watch::run(&shared));
         let lister = joins.then(|| {

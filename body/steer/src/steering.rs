@@ -139,7 +139,7 @@ impl Steering {
             last: event.last,
         };
         if !self.engine.event(&event) {
-            if !self.hands.files.find_mount(event.file.dev) {
+            if !self.hands.files.are_steered(event.file.dev) {
                 return;
             }
             let Some(file) = self.engine.admit(&event) else { return };

@@ -46,6 +46,7 @@ const REST_LOOKS: u32 = 20;
 
 /// Runs until the run stops.
 pub(crate) fn run(shared: &Shared) {
+    let _ = shared.watcher.set(std::thread::current());
     calm_down(shared);
     let mut set = String::new();
     let mut calm = 0;

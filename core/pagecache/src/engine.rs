@@ -535,6 +535,8 @@ impl Engine {
             Decision::TakeOver { file, thread } if answer == Answer::Done => {
                 self.beliefs.counters.taken_over += 1;
                 self.ahead.took_over(&self.beliefs, thread, file);
+                // Without events of reads neither would read ahead.
+                self.want_hits();
             }
             Decision::ReadAhead { .. } | Decision::TakeOver { .. } | Decision::Tell { .. } => {}
         }
@@ -546,7 +548,7 @@ impl Engine {
         let Actor { thread, owner, file } = actor;
         let known = self.beliefs.file_mut(file);
         if known.is_found() {
-            self.take_over(actor);
+            self.ahead.take_over(&self.beliefs, actor, &mut self.tasks);
         } else {
             known.count_search();
             self.tasks.push(Decision::Find { file, thread, owner });
@@ -560,15 +562,7 @@ impl Engine {
         // Reads from before the rule was known.
         let done = self.ahead.stream(actor).blocks_done(size_blocks);
         self.mark_done_with(actor, done);
-        self.take_over(actor);
-    }
-
-    /// Reads a file ahead in the kernel's place if that is worth it. Reads are to be told of from
-    /// then on: without their events neither would read ahead.
-    fn take_over(&mut self, actor: Actor) {
-        if self.ahead.take_over(&self.beliefs, actor, &mut self.tasks) {
-            self.want_hits();
-        }
+        self.ahead.take_over(&self.beliefs, actor, &mut self.tasks);
     }
 
     /// Slow work, a few times per second: tries refused drops again, and checks some beliefs. Poll

@@ -46,7 +46,15 @@ pub fn kernel_dev(st_dev: u64) -> u32 {
     rustix::fs::major(st_dev) << 20 | rustix::fs::minor(st_dev)
 }
 
+/// What mounts of Pantler are called in the table.
+pub const PANTLER_TYPE: &str = "fuse.pantler";
+
 impl MountedAt {
+    /// Whether it is a mount of Pantler.
+    pub fn is_pantler(&self) -> bool {
+        self.kind == PANTLER_TYPE
+    }
+
     /// Whether it lies over other file systems.
     pub fn is_overlay(&self) -> bool {
         self.kind == "overlay"

@@ -17,7 +17,6 @@ mod xattr;
 
 pub use entries::LocalEntries;
 pub use file::LocalFile;
-pub use foreign::MOUNT_TYPE;
 pub use node::LocalNode;
 pub use writers::has_writers;
 
@@ -62,7 +61,7 @@ impl Directory {
         Ok(Self { root, path, is_multigrain, device, avoids_mounts: false })
     }
 
-    /// From now on lookups that would enter a mount of type [`MOUNT_TYPE`] fail with `ELOOP`. A
+    /// From now on lookups that would enter a mount of Pantler fail with `ELOOP`. A
     /// host of a mount asks for this: a request that enters its own mount, or one with an origin
     /// that leads back, would wait for itself.
     #[must_use]

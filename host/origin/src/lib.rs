@@ -34,7 +34,7 @@ mod version;
 
 pub use attributes::{Attributes, Changes, Kind};
 pub use caller::{Acting, Caller};
-pub use directory::{Directory, LocalEntries, LocalFile, LocalNode, MOUNT_TYPE, has_writers};
+pub use directory::{Directory, LocalEntries, LocalFile, LocalNode, has_writers};
 pub use entries::{Entries, Entry};
 pub use error::OriginError;
 pub use file::{OpenFile, OpenMode};

@@ -199,19 +199,15 @@ impl Ahead {
         self.searches.pop_front()
     }
 
-    /// Has the readahead of a large file that does not fit taken over. Says whether there is such a
-    /// task.
-    pub(super) fn take_over(&mut self, beliefs: &Beliefs, actor: Actor, tasks: &mut Vec<Decision>) -> bool {
+    /// Has the readahead of a large file that does not fit taken over.
+    pub(super) fn take_over(&mut self, beliefs: &Beliefs, actor: Actor, tasks: &mut Vec<Decision>) {
         let is_worth_it = self.is_worth_it(beliefs, actor);
         let stream = self.stream(actor);
         // What the kernel does for a mapping no advice to the open file changes.
-        let is_due =
-            is_worth_it && !stream.is_mapped && stream.reader == Reader::Kernel && stream.attempts > 0;
-        if is_due {
+        if is_worth_it && !stream.is_mapped && stream.reader == Reader::Kernel && stream.attempts > 0 {
             stream.attempts -= 1;
             tasks.push(Decision::TakeOver { file: actor.file, thread: actor.thread });
         }
-        is_due
     }
 
     /// We read ahead for a stream from here on.

@@ -11,9 +11,6 @@ use rustix::fs::{AtFlags, StatxFlags, makedev};
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// What mounts of Pantler are called in the kernel's tables of mounts.
-pub const MOUNT_TYPE: &str = "fuse.pantler";
-
 /// Whether an open file is on a mount of Pantler.
 pub(super) fn is_pantler(fd: BorrowedFd<'_>) -> io::Result<bool> {
     // Without AT_STATX_DONT_SYNC the server of a FUSE mount is asked for attributes. With an empty
@@ -25,7 +22,7 @@ pub(super) fn is_pantler(fd: BorrowedFd<'_>) -> io::Result<bool> {
 
 /// Whether a table of mounts says that a device is a mount of Pantler.
 fn has_pantler(table: &[MountedAt], dev: u32) -> bool {
-    table.iter().any(|mount| mount.dev == dev && mount.kind == MOUNT_TYPE)
+    table.iter().any(|mount| mount.dev == dev && mount.is_pantler())
 }
 
 #[cfg(test)]
