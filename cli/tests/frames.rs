@@ -11,7 +11,7 @@ use std::process::Command;
 use pantler_kernel::pages;
 use pantler_rig::eventually;
 use place::limited::Limited;
-use place::{Place, is_mounted, number};
+use place::{Place, number};
 
 /// Whether this kernel tells of the pages of mounts.
 fn can_lend() -> bool {
@@ -86,7 +86,7 @@ fn a_user_s_mount_has_frames_of_its_own() {
     fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let script = format!(
         "mkdir origin mnt run && echo text > origin/f && export PANTLER_RUNTIME_DIR=$PWD/run && \
-         {0} mount origin mnt --cache 16M && cat mnt/f && {0} umount mnt; {0} mount origin mnt --frames kernel",
+         {0} mount origin mnt --cache 16M && cat mnt/f && {0} umount mnt && {0} mount origin mnt --frames kernel",
         place.folder.path().join("pantler").display(),
     );
     fs::copy(env!("CARGO_BIN_EXE_pantler"), place.folder.path().join("pantler")).unwrap();
@@ -104,7 +104,27 @@ fn a_user_s_mount_has_frames_of_its_own() {
     assert!(said.ends_with("text\n"), "{said}{refused}");
     assert_eq!(output.status.code(), Some(3), "{refused}");
     assert!(refused.contains("the right to watch the page cache"), "{refused}");
-    assert!(!is_mounted(&home.path().join("mnt")));
+}
+
+/// What turns out after the mount was made: frames are its own, and the kernel reads no more around
+/// faults than suits those.
+#[test]
+fn a_mount_that_cannot_begin_to_watch_has_frames_of_its_own() {
+    let Some(place) = Place::new() else { return };
+    if !can_lend() {
+        return;
+    }
+    let root = pantler_watch::instance::mounted_tracefs().unwrap().display().to_string();
+    let point = place.point().display().to_string();
+    // A trace instance cannot be made where nothing can be written.
+    let of_kernel = ("rw", " in the page cache", "\n128\n");
+    for (how, frames, kilobytes) in [of_kernel, ("ro", " of its own (", "\n32\n")] {
+        let script = "mount -o remount,bind,$1 \"$2\" && point=$3 && shift 3 && \"$@\" && \
+                      cat /sys/class/bdi/$(mountpoint -d \"$point\")/read_ahead_kb && umount \"$point\"";
+        let before = ["unshare", "--mount", "sh", "-c", script, "sh", how, &root, &point];
+        let said = mounted_by(&place, &before, &[]);
+        assert!(said.contains(frames) && said.ends_with(kilobytes), "{said}");
+    }
 }
 
 /// Pages are charged to the group of their reader: a small one would lose them to its own limit,
