@@ -35,6 +35,8 @@ const REST: Duration = Duration::from_millis(2);
 /// For how long no file is open before reads are not watched any more.
 const IDLE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 /// Between two looks of reads, for each processor: its buffer is read in a quarter of that.
+/// Rounds to catch up with all that happened: more than a full buffer has.
+const ROUNDS_MAX: u32 = 64;
 const LOOK_NS: u64 = 4_000;
 
 /// Mounts of this process that were watched so far.
@@ -104,7 +106,7 @@ struct Events {
 /// When events are to be taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Due {
-    /// Whenever the last look was.
+    /// Whenever the last look was, all that happened before.
     Now,
     /// If the last look was not just now.
     Later,
@@ -118,10 +120,17 @@ impl Watched {
         let mut watched = self.lock();
         let Some(events) = &mut *watched else { return false };
         let lanes = events.feed.descriptors().count() as u64;
-        let is_due = clock::monotonic_ns().saturating_sub(events.feed.taken_until_ns()) > LOOK_NS * lanes;
+        let now_ns = clock::monotonic_ns();
+        let is_due = now_ns.saturating_sub(events.feed.taken_until_ns()) > LOOK_NS * lanes;
         if due == Due::Now || is_due || core.rings.lock().have_hints() {
-            // The watching thread logs an error.
-            let _ = events.round(core);
+            // A round may stop before the end of a buffer.
+            let rounds = if due == Due::Now { ROUNDS_MAX } else { 1 };
+            for _ in 0..rounds {
+                // The watching thread logs an error.
+                if events.round(core).is_err() || events.feed.taken_until_ns() >= now_ns {
+                    break;
+                }
+            }
         }
         true
     }
