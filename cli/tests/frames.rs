@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use pantler_kernel::pages;
 use pantler_rig::eventually;
@@ -151,6 +151,26 @@ fn a_program_in_a_small_group_reads_past_the_page_cache() {
     // What the kernel alone has is read once more, and then both have it.
     let in_turns = [true, false, true, false, true].map(reads);
     assert_eq!(in_turns, [(true, 600_000); 5]);
+    place.umount();
+}
+
+/// A shell opens what it redirects, and becomes the program that reads it.
+#[test]
+fn a_program_whose_shell_opened_the_file_is_an_owner_by_its_own_name() {
+    let Some(place) = Place::new() else { return };
+    place.mount(&[]);
+    // The second time it only hits, and is known by events where the kernel has pages.
+    for _ in 0..2 {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "exec tail -f < \"$1\"", "sh", &place.file()]).stdout(Stdio::null());
+        let mut child = shell.spawn().unwrap();
+        let name = format!("\"tail({})\"", child.id());
+        eventually("the owner is called as the program that reads", || {
+            place.ok(&["stat", "--json"]).contains(&name)
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
     place.umount();
 }
 
