@@ -144,7 +144,7 @@ fn a_program_in_a_small_group_reads_past_the_page_cache() {
     };
     // Of docs/SEMANTICS.md.
     quote(
-        "A program in a control group with memory for less than twice the cache reads past the page cache, unless the mount was told `--frames kernel`.",
+        "A program in a control group with memory for less than twice the cache reads what it opens there, by `read`, past the page cache, unless the mount was told `--frames kernel`.",
     );
     assert_eq!([reads(true), reads(true)], [(false, 300_000); 2]);
     assert_eq!(reads(false), (true, 300_000), "others have pages");
