@@ -6,12 +6,12 @@ use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use pantler_kernel::pages;
 use pantler_rig::eventually;
 use place::limited::Limited;
-use place::{Place, is_mounted, number};
+use place::{Place, number};
 
 /// Whether this kernel tells of the pages of mounts.
 fn can_lend() -> bool {
@@ -86,7 +86,7 @@ fn a_user_s_mount_has_frames_of_its_own() {
     fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let script = format!(
         "mkdir origin mnt run && echo text > origin/f && export PANTLER_RUNTIME_DIR=$PWD/run && \
-         {0} mount origin mnt --cache 16M && cat mnt/f && {0} umount mnt; {0} mount origin mnt --frames kernel",
+         {0} mount origin mnt --cache 16M && cat mnt/f && {0} umount mnt && {0} mount origin mnt --frames kernel",
         place.folder.path().join("pantler").display(),
     );
     fs::copy(env!("CARGO_BIN_EXE_pantler"), place.folder.path().join("pantler")).unwrap();
@@ -104,7 +104,27 @@ fn a_user_s_mount_has_frames_of_its_own() {
     assert!(said.ends_with("text\n"), "{said}{refused}");
     assert_eq!(output.status.code(), Some(3), "{refused}");
     assert!(refused.contains("the right to watch the page cache"), "{refused}");
-    assert!(!is_mounted(&home.path().join("mnt")));
+}
+
+/// What turns out after the mount was made: frames are its own, and the kernel reads no more around
+/// faults than suits those.
+#[test]
+fn a_mount_that_cannot_begin_to_watch_has_frames_of_its_own() {
+    let Some(place) = Place::new() else { return };
+    if !can_lend() {
+        return;
+    }
+    let root = pantler_watch::instance::mounted_tracefs().unwrap().display().to_string();
+    let point = place.point().display().to_string();
+    // A trace instance cannot be made where nothing can be written.
+    let of_kernel = ("rw", " in the page cache", "\n128\n");
+    for (how, frames, kilobytes) in [of_kernel, ("ro", " of its own (", "\n32\n")] {
+        let script = "mount -o remount,bind,$1 \"$2\" && point=$3 && shift 3 && \"$@\" && \
+                      cat /sys/class/bdi/$(mountpoint -d \"$point\")/read_ahead_kb && umount \"$point\"";
+        let before = ["unshare", "--mount", "sh", "-c", script, "sh", how, &root, &point];
+        let said = mounted_by(&place, &before, &[]);
+        assert!(said.contains(frames) && said.ends_with(kilobytes), "{said}");
+    }
 }
 
 /// Pages are charged to the group of their reader: a small one would lose them to its own limit,
@@ -124,10 +144,33 @@ fn a_program_in_a_small_group_reads_past_the_page_cache() {
     };
     // Of docs/SEMANTICS.md.
     quote(
-        "A program in a control group with memory for less than twice the cache reads past the page cache, unless the mount was told `--frames kernel`.",
+        "A program in a control group with memory for less than twice the cache reads what it opens there, by `read`, past the page cache, unless the mount was told `--frames kernel`.",
     );
     assert_eq!([reads(true), reads(true)], [(false, 300_000); 2]);
-    assert!(reads(false).0, "others have pages");
+    assert_eq!(reads(false), (true, 300_000), "others have pages");
+    // What the kernel alone has is read once more, and then both have it.
+    let in_turns = [true, false, true, false, true].map(reads);
+    assert_eq!(in_turns, [(true, 600_000); 5]);
+    place.umount();
+}
+
+/// A shell opens what it redirects, and becomes the program that reads it.
+#[test]
+fn a_program_whose_shell_opened_the_file_is_an_owner_by_its_own_name() {
+    let Some(place) = Place::new() else { return };
+    place.mount(&[]);
+    // The second time it only hits, and is known by events where the kernel has pages.
+    for _ in 0..2 {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "exec tail -f < \"$1\"", "sh", &place.file()]).stdout(Stdio::null());
+        let mut child = shell.spawn().unwrap();
+        let name = format!("\"tail({})\"", child.id());
+        eventually("the owner is called as the program that reads", || {
+            place.ok(&["stat", "--json"]).contains(&name)
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
     place.umount();
 }
 
@@ -147,19 +190,17 @@ fn nothing_is_watched_of_a_mount_without_open_files() {
         .flatten()
         .find(|entry| entry.file_name().to_string_lossy().contains(&format!("-mount.{dev}.")));
     let instance = instance.unwrap().path();
-    let is_watched = || {
-        let events = ["mm_filemap_get_pages", "mm_filemap_fault", "mm_filemap_map_pages"];
-        let on = events.map(|event| {
-            let file = instance.join("events/filemap").join(event).join("enable");
-            fs::read_to_string(file).unwrap().trim() == "1"
-        });
-        assert_eq!(on, [on[0]; 3]);
-        on[0]
+    let is_on = |event: &str| {
+        let file = instance.join("events/filemap").join(event).join("enable");
+        fs::read_to_string(file).unwrap().trim() == "1"
     };
+    let uses = ["mm_filemap_get_pages", "mm_filemap_fault", "mm_filemap_map_pages"];
+    let leaves = || is_on("mm_filemap_delete_from_page_cache");
+    eventually("nothing is lent yet", || !leaves() && !uses.iter().any(|event| is_on(event)));
     let hits = || number(&place.ok(&["stat", "--json"]), "hits");
     for _ in 0..2 {
         let file = File::open(place.file()).unwrap();
-        assert!(is_watched(), "a file is open");
+        assert!(leaves() && uses.iter().all(|event| is_on(event)), "a file is open");
         // Here and there: a read that goes on where the last one was is the same reference.
         let read = || [0, 128 << 10].map(|at| file.read_exact_at(&mut [0; 5000], at).unwrap());
         read();
@@ -169,7 +210,8 @@ fn nothing_is_watched_of_a_mount_without_open_files() {
             hits() > before
         });
         drop(file);
-        eventually("no file is open any more", || !is_watched());
+        eventually("no file is open any more", || !uses.iter().any(|event| is_on(event)));
+        assert!(leaves(), "pages are lent");
     }
     place.umount();
 }

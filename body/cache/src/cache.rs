@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -68,8 +68,6 @@ pub struct Cache {
     prefetches: Condvar,
     /// Lower tiers, nearest first.
     attached: Arc<[Attached]>,
-    /// Whether the kernel keeps something.
-    has_lent: AtomicBool,
     capacity: u32,
     fetches: AtomicU64,
     fetched_bytes: AtomicU64,
@@ -172,7 +170,6 @@ impl Cache {
             changed: Condvar::new(),
             prefetches: Condvar::new(),
             attached,
-            has_lent: AtomicBool::new(false),
             capacity: base,
             fetches: AtomicU64::new(0),
             fetched_bytes: AtomicU64::new(0),

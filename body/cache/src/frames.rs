@@ -449,13 +449,6 @@ impl Frames {
         }
     }
 
-    /// See [`Lending::take_back`].
-    pub(crate) fn take_back(&self, block: Block, pages: Pages) {
-        if let (Some(lending), Some((frame, slot))) = (&self.lending, self.find(block)) {
-            lending.take_back(block, frame, slot.held & pages);
-        }
-    }
-
     /// A write made the last bytes of a block that the kernel has.
     pub(crate) fn extend(&mut self, frame: Frame, valid: u32) {
         let slot = self.slot_mut(frame);

@@ -11,7 +11,8 @@
 //! K1  A page is lent from when the kernel asks for it until the kernel tells that it left, or is
 //!     told to drop it. So the kernel never has more of a mount than what is believed, and what it
 //!     was told to drop and has not dropped yet.
-//! K2  The bytes of a block are here as well only while the kernel does not have all of them.
+//! K2  A block that the kernel has all of when it asked leaves its buffer. Its bytes are here as
+//!     well once a program reads it past the page cache: others go on to use the kernel's.
 //! K3  When the block of lent pages leaves, the kernel is told to drop them.
 //! K4  A page that is lent was referenced by that. The event of the read that brought it tells of
 //!     the same reference, and is not unseen again.
@@ -147,14 +148,6 @@ impl Lending {
         let Some(lent) = self.lent.get_mut(frame.0 as usize) else { return };
         let Lent { pages, inode, .. } = std::mem::take(lent);
         self.drop_pages(inode, block, pages);
-    }
-
-    /// Has the kernel drop what it has of these pages: they are here, too. They count as lent until
-    /// they are gone (K1).
-    pub(crate) fn take_back(&self, block: Block, frame: Frame, pages: Pages) {
-        if let Some(lent) = self.lent.get(frame.0 as usize) {
-            self.drop_pages(lent.inode, block, lent.pages & pages);
-        }
     }
 
     /// Whether the body has the kernel drop all it has of an inode, so that no block of it need be

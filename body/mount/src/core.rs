@@ -149,7 +149,11 @@ impl Core {
     /// Takes note of what programs said, and of what they did with what is lent, before a read is
     /// served.
     pub(crate) fn catch_up(&self) {
-        if !self.watched.get().is_some_and(|watched| watched.catch_up(self, Due::Later)) {
+        self.catch_up_by(Due::Later);
+    }
+
+    pub(crate) fn catch_up_by(&self, due: Due) {
+        if !self.watched.get().is_some_and(|watched| watched.catch_up(self, due)) {
             self.take_all_hints();
         }
     }

@@ -41,7 +41,7 @@ const CAPABILITIES: &[InitFlags] = &[
 /// Bytes that the kernel reads around a fault of a mapping, and ahead of one that goes on: nothing
 /// else reads ahead there. The kernel knows nothing of the blocks in the cache, and asks for them
 /// again. Measured: docs/decisions/0088-mappings-read-little-around-faults.md.
-const AROUND_FAULT_BYTES: u32 = 32 << 10;
+pub(crate) const AROUND_FAULT_BYTES: u32 = 32 << 10;
 
 /// Bytes that the kernel reads ahead where it keeps the pages: they are frames, and a request for
 /// each page would cost more than the read.

@@ -27,14 +27,15 @@ impl Groups {
     /// Whether the groups of a thread have memory for less than twice the cache: a program needs
     /// some, too.
     pub(crate) fn are_small(&self, thread: u32) -> bool {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((checked, is_small)) = known.get(&thread)
-            && checked.elapsed() < TRUST
-        {
-            return *is_small;
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = known().get(&thread).copied();
+        if let Some((_, is_small)) = before.filter(|(checked, _)| checked.elapsed() < TRUST) {
+            return is_small;
         }
+        // Without the lock: others that open a file do not wait for it.
         let limit = Limit::of(thread);
         let is_small = limit.group.is_some() && limit.bytes / 2 < self.cache_bytes;
+        let mut known = known();
         if known.len() >= THREADS_MAX {
             known.clear();
         }

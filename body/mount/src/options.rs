@@ -1,5 +1,6 @@
 //! What can be chosen about a mount.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -8,7 +9,7 @@ use std::time::Duration;
 use pantler_cache::CacheError;
 use pantler_control::{ControlError, OwnerSelector, Size};
 use pantler_kernel::memory::Limit;
-use pantler_kernel::pages;
+use pantler_kernel::{mount_table, pages};
 use pantler_origin::{OpenFile, Place, Source};
 use pantler_steward::scheduling::Order;
 use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation, Spec};
@@ -277,8 +278,8 @@ impl MountOptions {
             {
                 Err("the cache is small beside what the kernel reads ahead".to_owned())
             }
-            Keeper::Auto if self.origin.is_store() => {
-                Err("of a store that does not answer the kernel asks each page again".to_owned())
+            Keeper::Auto if self.is_far() => {
+                Err("of an origin elsewhere that does not answer the kernel asks each page again".to_owned())
             }
             Keeper::Auto => watching::check().map_err(|error| error.to_string()),
         };
@@ -288,6 +289,14 @@ impl MountOptions {
             }
             (found, _) => Ok(found.err()),
         }
+    }
+
+    /// Whether another machine or a process has the bytes of the origin: it may fail to answer.
+    fn is_far(&self) -> bool {
+        let Place::Directory(origin) = &self.origin else { return true };
+        let found = std::fs::metadata(origin).map(|found| mount_table::kernel_dev(found.dev()));
+        let (Ok(dev), Ok(mounts)) = (found, mount_table::mounts()) else { return false };
+        mounts.iter().any(|mount| mount.dev == dev && (mount.is_remote() || mount.is_served()))
     }
 
     /// Refuses what makes no sense, and counts the cache as this process's.
@@ -442,6 +451,18 @@ mod tests {
         let directory = MountOptions::new("/", "/mnt").threads;
         (options.cache_bytes, options.block_bytes) = (2 << 20, 64 << 10);
         assert_eq!(options.suitable_threads(), directory, "a small cache has blocks, too");
+    }
+
+    #[test]
+    fn what_a_store_has_is_not_kept_by_the_kernel() {
+        let address = StoreAddress::parse("memory:").unwrap().unwrap();
+        let store = Place::Store(address, pantler_origin::StoreOptions::default());
+        let options = MountOptions { cache_bytes: CACHE_BYTES, ..MountOptions::new(store, "/mnt") };
+        assert_eq!(options.frames, Keeper::Auto);
+        let why = options.hindrance().unwrap().expect("a reason");
+        assert!(why.starts_with("of an origin elsewhere"), "{why}");
+        let here = MountOptions { cache_bytes: CACHE_BYTES, ..MountOptions::new("/", "/mnt") };
+        assert!(here.hindrance().unwrap().is_none_or(|other| other != why), "a directory of this machine");
     }
 
     #[test]

@@ -65,6 +65,8 @@ struct Thread {
     uid: u32,
     owner: OwnerId,
     checked: Instant,
+    /// Whether it has read anything. A shell opens files before it becomes the program that does.
+    has_read: bool,
 }
 
 pub(crate) struct Owners {
@@ -108,6 +110,15 @@ impl Owners {
         is_believed.then_some(known.owner)
     }
 
+    /// Thread `id` reads. Returns its owner, if that has another name and program since: it was
+    /// known by its first `open`, and became another program before it read anything.
+    pub(crate) fn begins_to_read(&self, id: u32) -> Option<OwnerId> {
+        let known = self.threads.read().expect("owners are in order").get(&id).copied();
+        let Thread { process, owner, .. } = known.filter(|thread| !thread.has_read)?;
+        self.threads().get_mut(&id)?.has_read = true;
+        self.registry().name_again(owner, process).then_some(owner)
+    }
+
     fn add_thread(&self, id: u32, uid: u32, begin: impl FnOnce(NewOwner)) -> OwnerId {
         let Some(process) = process_of(id) else { return NOBODY };
         let Some(start) = Member::look(process).map(|member| member.start) else { return NOBODY };
@@ -143,7 +154,7 @@ impl Owners {
         if threads.len() >= THREADS_MAX {
             threads.retain(|_, thread| thread.checked.elapsed() < TRUST);
         }
-        threads.insert(id, Thread { process, uid, owner, checked: Instant::now() });
+        threads.insert(id, Thread { process, uid, owner, checked: Instant::now(), has_read: false });
         drop(threads);
         if is_owner_new || watch.is_some() {
             let uid = self.charged(uid);

@@ -84,6 +84,19 @@ impl Programs {
         self.owners().of(id, uid, |new| self.begin_owner(new))
     }
 
+    /// The same of one that reads.
+    pub(crate) fn reader_of(&self, id: u32, uid: u32) -> OwnerId {
+        let owner = self.owner_of(id, uid);
+        self.begins_to_read(id);
+        owner
+    }
+
+    fn begins_to_read(&self, id: u32) {
+        if let Some(owner) = self.owners().begins_to_read(id) {
+            self.join_program(owner);
+        }
+    }
+
     /// Has `catch_up` called before a process is forgotten that ended.
     pub(crate) fn before_exits(&self, catch_up: impl Fn() + Send + Sync + 'static) {
         self.lifecycle.before_exits(catch_up);
@@ -94,7 +107,9 @@ impl Programs {
     pub(crate) fn owner_seen(&self, id: u32) -> Option<OwnerId> {
         // As requests have it: the user by whose rights the thread uses files.
         let user = || status_numbers(id, "Uid:").get(3).copied();
-        self.owners().last_of(id).or_else(|| user().map(|uid| self.owner_of(id, uid)))
+        let owner = self.owners().last_of(id).or_else(|| user().map(|uid| self.owner_of(id, uid)));
+        self.begins_to_read(id);
+        owner
     }
 
     /// The owner that a process means with a hint for itself.

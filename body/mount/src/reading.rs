@@ -136,7 +136,7 @@ impl Core {
             Ok(handle) => handle,
             Err(error) => return reply.error(errno(error)),
         };
-        let owner = self.owner(request);
+        let owner = self.programs.reader_of(request.pid(), request.uid());
         let read = Read { owner, handle, offset, length: length as usize, is_for_pages, reply };
         match self.limiter.begin(read, |read| self.would_wait(read)) {
             Admission::AtOnce(read) => self.serve(read),

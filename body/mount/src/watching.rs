@@ -2,7 +2,8 @@
 //! program read them, and which of them left.
 //!
 //! Programs pay an event for each read of this mount. For reads of other files they pay that the
-//! kernel compares the device, so reads are watched only while a file of the mount is open.
+//! kernel compares the device, so reads are watched only while a file of the mount is open. That
+//! pages leave is watched on afterwards if any is lent then.
 
 use std::collections::HashMap;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -23,8 +24,10 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::core::Core;
 
-/// Events of programs that use pages. Other programs pay for them, too, with each use of a page.
-const REFERENCES: [Kind; 3] = [Kind::Read, Kind::Fault, Kind::Mapped];
+/// What is watched. Other programs pay for it, too: for the first with each page that leaves, for
+/// the others, which are uses of pages, with each use. What enters the page cache asks the mount
+/// first, and need not be told.
+const KINDS: [Kind; 4] = [Kind::Gone, Kind::Read, Kind::Fault, Kind::Mapped];
 /// Buffer for events of each processor, in KiB: 2 ms of reads without a pause are 128.
 const BUFFER_KB: std::ops::RangeInclusive<u32> = 128..=1024;
 /// Buffers of all processors together, in KiB, where they are that large.
@@ -32,6 +35,8 @@ const BUFFERS_KB: u32 = 16 << 10;
 /// Between two looks at events that come one after the other. What is dropped is decided when
 /// blocks come, and a read that brings one [catches up](Watched::catch_up) first.
 const REST: Duration = Duration::from_millis(2);
+/// Rounds to catch up with all that happened: more than a full buffer has.
+const ROUNDS_MAX: u32 = 64;
 /// For how long no file is open before reads are not watched any more.
 const IDLE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 /// Between two looks of reads, for each processor: its buffer is read in a quarter of that.
@@ -95,8 +100,8 @@ pub(crate) struct Watched {
 struct Events {
     feed: Feed,
     reads: Reads,
-    /// Whether uses of pages are watched: only while a file is open can a program use one.
-    are_on: bool,
+    /// How many of [`KINDS`] are switched on: the first ones.
+    on: usize,
     /// Removed last: the kernel keeps an instance while its buffers are open.
     instance: Instance,
 }
@@ -104,7 +109,7 @@ struct Events {
 /// When events are to be taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Due {
-    /// Whenever the last look was.
+    /// Whenever the last look was, all that happened before.
     Now,
     /// If the last look was not just now.
     Later,
@@ -118,10 +123,17 @@ impl Watched {
         let mut watched = self.lock();
         let Some(events) = &mut *watched else { return false };
         let lanes = events.feed.descriptors().count() as u64;
-        let is_due = clock::monotonic_ns().saturating_sub(events.feed.taken_until_ns()) > LOOK_NS * lanes;
+        let now_ns = clock::monotonic_ns();
+        let is_due = now_ns.saturating_sub(events.feed.taken_until_ns()) > LOOK_NS * lanes;
         if due == Due::Now || is_due || core.rings.lock().have_hints() {
-            // The watching thread logs an error.
-            let _ = events.round(core);
+            // A round may stop before the end of a buffer.
+            let rounds = if due == Due::Now { ROUNDS_MAX } else { 1 };
+            for _ in 0..rounds {
+                // The watching thread logs an error.
+                if events.round(core).is_err() || events.feed.taken_until_ns() >= now_ns {
+                    break;
+                }
+            }
         }
         true
     }
@@ -129,12 +141,23 @@ impl Watched {
     /// A file was opened: from now on its reads are seen.
     pub(crate) fn resume(&self) {
         let mut watched = self.lock();
-        let Some(events) = watched.as_mut().filter(|events| !events.are_on) else { return };
-        if let Err(error) = events.set_on(true) {
+        let Some(events) = watched.as_mut().filter(|events| events.on < KINDS.len()) else { return };
+        if let Err(error) = events.resume() {
             log_blind(&error);
             *watched = None;
         }
         self.wake();
+    }
+
+    /// Switches off what no program can cause, one kind at a time: the kernel waits for all
+    /// processors meanwhile, and a program that opens a file waits for one of them at most.
+    fn pause(&self, core: &Core) {
+        for _ in KINDS {
+            let mut watched = self.lock();
+            let Some(Err(error)) = watched.as_mut().map(|events| events.pause_one(core)) else { continue };
+            log_blind(&error);
+            *watched = None;
+        }
     }
 
     fn wake(&self) {
@@ -166,15 +189,18 @@ impl Events {
         Ok(count)
     }
 
-    fn set_on(&mut self, on: bool) -> Result<(), WatchError> {
-        self.are_on = on;
-        REFERENCES.iter().try_for_each(|&kind| self.instance.enable(kind, on))
+    fn resume(&mut self) -> Result<(), WatchError> {
+        let on = std::mem::replace(&mut self.on, KINDS.len());
+        KINDS[on..].iter().try_for_each(|&kind| self.instance.enable(kind, true))
     }
 
-    /// Switches off what no program can cause. The kernel waits for all processors meanwhile.
-    fn pause(&mut self, core: &Core) -> Result<(), WatchError> {
-        let is_idle = self.are_on && core.files.len() == 0;
-        if is_idle { self.set_on(false) } else { Ok(()) }
+    fn pause_one(&mut self, core: &Core) -> Result<(), WatchError> {
+        let is_needed = core.files.len() > 0 || self.on == 1 && core.cache().lent_blocks() > 0;
+        if self.on == 0 || is_needed {
+            return Ok(());
+        }
+        self.on -= 1;
+        self.instance.enable(KINDS[self.on], false)
     }
 }
 
@@ -238,8 +264,7 @@ pub(crate) fn start(core: &Arc<Core>, mountpoint: &Path) -> Result<(Watch, JoinH
     instance.enable(Kind::Read, true)?;
     let inode = trial::read()?;
     trial::take(&mut feed, inode)?;
-    // What enters the page cache asks the mount first, and need not be told.
-    for kind in REFERENCES.into_iter().chain([Kind::Gone]) {
+    for kind in KINDS {
         instance.filter(kind, &format!("s_dev == {dev}"))?;
         instance.enable(kind, true)?;
     }
@@ -248,7 +273,7 @@ pub(crate) fn start(core: &Arc<Core>, mountpoint: &Path) -> Result<(Watch, JoinH
         feed.descriptors().map(|descriptor| descriptor.try_clone_to_owned()).collect();
     let buffers: Vec<OwnedFd> = cloned.map_err(failed("copy a descriptor of a buffer"))?;
     let (rung, bell) = io::pipe().map_err(failed("pipe, to wake the thread that watches"))?;
-    let events = Events { feed, reads: Reads::default(), are_on: true, instance };
+    let events = Events { feed, reads: Reads::default(), on: KINDS.len(), instance };
     let (events, is_ending) = (Mutex::new(Some(events)), AtomicBool::new(false));
     let watched = Arc::new(Watched { events, is_ending, bell });
     let (of, seen) = (Arc::clone(core), Arc::clone(&watched));
@@ -272,7 +297,7 @@ fn buffer_kb(tracefs: &Path) -> u32 {
 
 /// The device of a mount, as events write it. The mount itself is not asked: the caller may be its
 /// server.
-fn device(mountpoint: &Path) -> io::Result<u32> {
+pub(crate) fn device(mountpoint: &Path) -> io::Result<u32> {
     let mounts = mount_table::mounts()?;
     let found = mounts.iter().rfind(|mount| mount.place == mountpoint);
     found.map(|mount| mount.dev).ok_or_else(|| io::ErrorKind::NotFound.into())
@@ -282,11 +307,13 @@ fn watch(core: &Core, watched: &Watched, buffers: &[OwnedFd], mut rung: &PipeRea
     clock::sharpen_timers();
     let mut is_idle = false;
     while !watched.is_ending.load(Ordering::SeqCst) {
-        let (count, is_behind, are_on) = {
+        if is_idle {
+            watched.pause(core);
+        }
+        let (count, is_behind, on) = {
             let mut events = watched.lock();
             let Some(events) = &mut *events else { return };
-            let paused = if is_idle { events.pause(core) } else { Ok(()) };
-            let count = match paused.and_then(|()| events.round(core)) {
+            let count = match events.round(core) {
                 Ok(count) => count,
                 Err(error) => return log_blind(&error),
             };
@@ -294,16 +321,16 @@ fn watch(core: &Core, watched: &Watched, buffers: &[OwnedFd], mut rung: &PipeRea
                 // Hits that are not counted, and pages that count as lent until their block leaves.
                 tracing::debug!("events of the mount were lost");
             }
-            (count, events.feed.is_behind(), events.are_on)
+            (count, events.feed.is_behind(), events.on)
         };
         // Where more is there already, the next round follows at once.
         if count > 0 && !is_behind {
             std::thread::sleep(REST);
         }
-        let wait = match (count > 0 || is_behind, are_on) {
+        let wait = match (count > 0 || is_behind, on) {
             (true, _) => Some(Timespec::default()),
-            (false, true) => Some(IDLE),
-            (false, false) => None,
+            (false, 0 | 1) => None,
+            (false, _) => Some(IDLE),
         };
         let mut polled: Vec<PollFd<'_>> = std::iter::once(rung.as_fd())
             .chain(buffers.iter().map(AsFd::as_fd))

@@ -253,6 +253,11 @@ fn nothing_stays_behind_and_what_cannot_be_is_said() {
         found.flatten().any(|entry| entry.file_name().to_string_lossy().contains(&name))
     };
     assert!(is_there());
+    // What another process serves may not be answered.
+    let (_above, _, top) = scratch();
+    let served = MountOptions { frames: Keeper::Auto, ..MountOptions::new(&fixture.mnt, &top) };
+    let why = Mount::new(served).unwrap().spawn().unwrap().body().describe().why_own;
+    assert!(why.as_ref().is_some_and(|why| why.starts_with("of an origin elsewhere")), "{why:?}");
     fixture.unmount();
     eventually("the trace instance is gone", || !is_there());
 

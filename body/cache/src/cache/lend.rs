@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::sync::MutexGuard;
-use std::sync::atomic::Ordering;
 
 use pantler_steward::{Block, FileId, OwnerId};
 
@@ -74,20 +73,14 @@ impl Cache {
     }
 
     /// A request was served with `length` bytes, which are about to be answered: what the kernel
-    /// gets is not kept here as well, and what a program gets past the page cache is not kept
-    /// there.
+    /// gets is not kept here as well (K2).
     pub(super) fn hand_over(&self, request: &Request<'_>, length: usize) {
-        match request.kernel {
-            Some(_) => self.has_lent.store(true, Ordering::Relaxed),
-            None if !self.has_lent.load(Ordering::Relaxed) => return,
-            None => {}
+        if request.kernel.is_none() {
+            return;
         }
         let mut frames = self.lock();
-        for (block, pages) in self.cut_up(request.file, request.offset..request.offset + length as u64) {
-            match request.kernel {
-                Some(_) => frames.hand_over(block, &self.slab),
-                None => frames.take_back(block, pages),
-            }
+        for (block, _) in self.cut_up(request.file, request.offset..request.offset + length as u64) {
+            frames.hand_over(block, &self.slab);
         }
         self.obey(&mut frames, None);
         self.wake(&frames);

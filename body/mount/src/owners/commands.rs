@@ -2,7 +2,8 @@
 //! process goes on with what the one before it taught.
 //!
 //! A process is known by the name that the kernel has of it when it first asks something of the
-//! mount. It may choose that name, and by that share with processes of its own user alone.
+//! mount, and again when it first reads. It may choose that name, and by that share with processes
+//! of its own user alone.
 
 use std::collections::HashMap;
 

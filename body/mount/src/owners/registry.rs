@@ -82,6 +82,11 @@ impl Run {
     }
 }
 
+/// The name of an owner that is a process.
+fn name_of(process: u32, command: &str) -> String {
+    format!("{command}({process})")
+}
+
 /// The command in the name of an owner: names of processes, and of runs that were given none, end
 /// with a number that the next one has not.
 fn command_in(name: &str, process: Option<u32>) -> String {
@@ -105,7 +110,7 @@ impl Registry {
         self.next += 1;
         let id = OwnerId(self.next);
         let (name, pid) = match &key {
-            Key::Process(pid, _) => (format!("{}({pid})", command_of(*pid)), Some(*pid)),
+            Key::Process(pid, _) => (name_of(*pid, &command_of(*pid)), Some(*pid)),
             Key::Cgroup(path) => (path.clone(), None),
             Key::User(uid) => (format!("user-{uid}"), None),
             Key::Name(_, name) => (name.clone(), Some(process)),
@@ -128,6 +133,22 @@ impl Registry {
         if let Some(owner) = self.owners.get_mut(&id) {
             owner.program = program;
         }
+    }
+
+    /// An owner that is a process is named by what that runs now. Says whether it was another.
+    pub(super) fn name_again(&mut self, id: OwnerId, process: u32) -> bool {
+        let key = self.processes.get(&process).map(|known| Key::Process(process, known.start));
+        let is_process = key.is_some_and(|key| self.keys.get(&key) == Some(&id));
+        let command = command_of(process);
+        let Some(owner) = self.owners.get_mut(&id) else { return false };
+        let name = name_of(process, &command);
+        // One that is gone has no command.
+        if !is_process || command.is_empty() || owner.name == name {
+            return false;
+        }
+        owner.name = name;
+        self.find_program(id);
+        true
     }
 
     pub(super) fn remove(&mut self, id: OwnerId) {
