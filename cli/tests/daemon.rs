@@ -148,7 +148,10 @@ fn what_a_run_reads_through_a_mount_is_steered_there_alone() {
     let mut reader =
         Reader::new(place.command(&["run", "--owner-name", "reader"]), &place.point().join("large"));
     (0..3).for_each(|_| reader.pass());
-    assert!(place.ok(&["stat", "--json", place.point().to_str().unwrap()]).contains("\"reader\""), "the mount knows it");
+    assert!(
+        place.ok(&["stat", "--json", place.point().to_str().unwrap()]).contains("\"reader\""),
+        "the mount knows it"
+    );
     let blocks = number(&stat(&place), "brought_in");
     assert!(blocks < 1024, "{blocks} blocks of the mount are the page cache's steward's, too");
     // Not lazily: it fails while anybody has a file of the mount open.

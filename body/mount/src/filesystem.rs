@@ -38,14 +38,10 @@ const CAPABILITIES: &[InitFlags] = &[
     InitFlags::FUSE_CACHE_SYMLINKS,
 ];
 
-/// Bytes that the kernel reads around a fault of a mapping, and ahead of one that goes on: nothing
-/// else reads ahead there. The kernel knows nothing of the blocks in the cache, and asks for them
-/// again. Measured: docs/decisions/0088-mappings-read-little-around-faults.md.
-pub(crate) const AROUND_FAULT_BYTES: u32 = 32 << 10;
-
-/// Bytes that the kernel reads ahead where it keeps the pages: they are frames, and a request for
-/// each page would cost more than the read.
-pub(crate) const AHEAD_BYTES: u32 = 32 << 10;
+/// Bytes that the kernel reads around a fault of a mapping, and ahead of what goes on. It knows
+/// nothing of the blocks in the cache, and asks for them again; and what it reads in vain where it
+/// keeps the pages takes frames. Measured: docs/decisions/0088-mappings-read-little-around-faults.md.
+const AROUND_FAULT_BYTES: u32 = 32 << 10;
 
 /// Listings with attributes.
 const LISTING_CAPABILITIES: &[InitFlags] =
@@ -122,8 +118,7 @@ impl Filesystem for Served {
         if let Err(nearest) = config.set_max_write(REQUEST_BYTES_MAX) {
             let _ = config.set_max_write(nearest);
         }
-        let ahead = if self.core().options.may_lend() { AHEAD_BYTES } else { AROUND_FAULT_BYTES };
-        if let Err(nearest) = config.set_max_readahead(ahead) {
+        if let Err(nearest) = config.set_max_readahead(AROUND_FAULT_BYTES) {
             let _ = config.set_max_readahead(nearest);
         }
         // Without privileges the host may be allowed to list what it may not search: then names

@@ -14,7 +14,7 @@ use pantler_steward::Counters;
 use crate::body::MountBody;
 use crate::connection::Connection;
 use crate::core::Core;
-use crate::filesystem::{AROUND_FAULT_BYTES, Served};
+use crate::filesystem::Served;
 use crate::options::Keeper;
 use crate::stale::{self, FILE_SYSTEM_TYPE, SUBTYPE, Top};
 use crate::watching::{self, Watch};
@@ -211,23 +211,9 @@ impl Mounted {
             }
             Err(error) if options.frames == Keeper::Auto => {
                 let _ = self.core.why_own.set(error.to_string());
-                self.read_little_ahead();
                 Ok(())
             }
             Err(error) => Err(MountError::Watch(error)),
-        }
-    }
-
-    /// Has the kernel read around faults what suits frames of the mount's own: it was told of more
-    /// before it turned out that they are.
-    fn read_little_ahead(&self) {
-        let written = watching::device(&self.mountpoint).and_then(|dev| {
-            let (major, minor) = (dev >> 20, dev & 0xf_ffff);
-            let place = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
-            std::fs::write(place, (AROUND_FAULT_BYTES >> 10).to_string())
-        });
-        if let Err(error) = written {
-            tracing::warn!(%error, "the kernel reads more than it should around faults");
         }
     }
 

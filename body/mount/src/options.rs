@@ -14,7 +14,6 @@ use pantler_origin::{OpenFile, Place, Source};
 use pantler_steward::scheduling::Order;
 use pantler_steward::{Allocation, Lookahead, PolicyName, Revocation, Spec};
 
-use crate::filesystem::AHEAD_BYTES;
 use crate::{MountError, TierOptions, nesting, watching};
 
 /// What an owner is (docs/RULES.md, A).
@@ -211,6 +210,9 @@ const THREADS_MAX: usize = 256;
 /// ask.
 const THREADS_OF_STORE: usize = 16;
 
+/// Caches below this size have frames of their own, unless told otherwise.
+const LENT_MIN: u64 = 4 << 20;
+
 impl MountOptions {
     /// Defaults for serving `origin` on `mountpoint`.
     pub fn new(origin: impl Into<Place>, mountpoint: impl Into<PathBuf>) -> Self {
@@ -273,9 +275,7 @@ impl MountOptions {
             Keeper::Kernel => return Ok(watching::check().map(|()| None)?),
             // What is read ahead is pinned until its reader comes: an eighth of the frames at most
             // (K5 of the cache's `lending`), and two windows are under way.
-            Keeper::Auto
-                if self.cache_bytes / 16 < (2 * u64::from(AHEAD_BYTES)).max(self.block_bytes as u64) =>
-            {
+            Keeper::Auto if self.cache_bytes < LENT_MIN.max(16 * self.block_bytes as u64) => {
                 Err("the cache is small beside what the kernel reads ahead".to_owned())
             }
             Keeper::Auto if self.is_far() => {

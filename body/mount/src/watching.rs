@@ -297,7 +297,7 @@ fn buffer_kb(tracefs: &Path) -> u32 {
 
 /// The device of a mount, as events write it. The mount itself is not asked: the caller may be its
 /// server.
-pub(crate) fn device(mountpoint: &Path) -> io::Result<u32> {
+fn device(mountpoint: &Path) -> io::Result<u32> {
     let mounts = mount_table::mounts()?;
     let found = mounts.iter().rfind(|mount| mount.place == mountpoint);
     found.map(|mount| mount.dev).ok_or_else(|| io::ErrorKind::NotFound.into())
