@@ -251,7 +251,8 @@ impl Report {
             let ratios: Vec<Option<Ratio>> =
                 ours.iter().map(|rival| Ratio::of(&section.values(*rival, value.of), &others)).collect();
             for (verdicts, ratio) in verdicts.iter_mut().zip(&ratios) {
-                verdicts.extend(ratio.map(Ratio::verdict));
+                // Without a figure, as when it passed its budget, it is no better than any.
+                verdicts.push(ratio.map_or(Verdict::Behind, Ratio::verdict));
             }
             let cells: Vec<String> = ratios.into_iter().map(cell_of_ratio).collect();
             let _ = writeln!(lines, "| {} | {} | {} |", section.name, best.name(), cells.join(" | "));
@@ -345,6 +346,14 @@ mod tests {
         has("| * and ? | | 1 and 0 of 1 |\n");
         has("| scan | kernel | 2.00 (2.00-2.00) |\n");
         has("| * and ? | | 0 and 0 of 1 |\n");
+    }
+
+    #[test]
+    fn a_row_that_pantler_was_refused_in_counts_as_behind() {
+        let mut report = report();
+        report.sections[0].give_up(Rival::Run, "it passed its budget".to_owned());
+        let text = report.text();
+        assert_eq!(text.matches("| scan | kernel | - |\n| * and ? | | 0 and 0 of 1 |\n").count(), 2, "{text}");
     }
 
     #[test]
