@@ -1,6 +1,7 @@
 //! The rivals: what keeps the cache.
 
 use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -29,7 +30,7 @@ impl Family {
 }
 
 /// How the cache is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Rival {
     /// The kernel alone, in a group with a limit.
     Kernel,
