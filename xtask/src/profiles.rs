@@ -66,9 +66,15 @@ pub fn profiles(arguments: &[&str]) -> Result<()> {
         println!("\n| row | data, MB | budget, MB | unlimited | kernel | LRU | `auto` | profile | which |");
         println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |");
     }
+    let mut failed = Vec::new();
     for row in ROWS.iter().filter(|row| wanted.has(row.name)) {
-        bench.row(row, wanted.repeats, is_json)?;
+        if let Err(error) = bench.row(row, wanted.repeats, is_json) {
+            bench.interrupt.check()?;
+            say(format_args!("{}: {error:#}", row.name));
+            failed.push(row.name);
+        }
     }
+    ensure!(failed.is_empty(), "not measured: {}", failed.join(", "));
     Ok(())
 }
 

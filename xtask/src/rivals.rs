@@ -78,20 +78,33 @@ pub fn rivals(arguments: &[&str]) -> Result<()> {
     for build in [BUILD, web::BUILD] {
         shell::run(&shell::words(build))?;
     }
+    if wanted.has_of(&parts, rows::OBJECTS) {
+        crate::stores::server()?;
+    }
     let commit = shell::output(&["git", "describe", "--always", "--dirty", "--exclude", "*"])?;
     let machine = crate::machine::environment::line(None);
     let machine = machine.split(", load ").next().unwrap_or_default().to_owned();
     let origin = Origin { commit: commit.trim().to_owned(), machine };
     let bench = Bench::new(Kept::open(&Path::new(FOLDER).join("kept"), origin, has("--resume"))?)?;
     let mut report = Report::new(bench.environment(commit.trim())?);
+    let mut stopped = Ok(());
     for row in bench.rows()?.into_iter().filter(|row| wanted.has_of(&parts, row.name)) {
         let takes_part = |rival: &Rival| rival.is_of(row.family()) && wanted.has_of(&names, rival.name());
         let rivals: Vec<Rival> = Rival::ALL.into_iter().filter(takes_part).collect();
-        if !rivals.is_empty() {
-            report.add(bench.kept_or_measured(&row, &rivals, wanted.repeats)?);
+        if rivals.is_empty() {
+            continue;
+        }
+        report.add(bench.kept_or_measured(&row, &rivals, wanted.repeats).unwrap_or_else(|error| {
+            say(format_args!("{}: {error:#}", row.name));
+            Section::new(&row, &rivals, &Cell::Failed(format!("{error:#}")))
+        }));
+        stopped = bench.interrupt.check();
+        if stopped.is_err() {
+            break;
         }
     }
     print!("{}", report.text());
+    stopped?;
     if wanted.has_of(&parts, guest::NAME) && wanted.has_of(&names, guest::NAME) {
         let (kept, pantler) = bench.end();
         print!("{}", guest::table(&kept, &pantler)?);
