@@ -2,8 +2,9 @@
 //! memory, and by Pantler: on one machine, from one disk, with one budget.
 //!
 //! A rival that does not keep itself to a budget runs with its program in a control group. Its
-//! limit is the budget, and what both hold besides files in a run without a limit. `pantler run`
-//! and `pantler mount` get the budget as option. Reads are those of the device, by any process.
+//! limit is the budget, what both hold besides files in a run without a limit, and folders.
+//! `pantler run` and `pantler mount` get the budget as option. Reads are those of the device, by
+//! any process.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::cell::OnceCell;
@@ -237,7 +238,7 @@ impl Bench {
         let section = self.section(row, rivals, repeats)?;
         let all = Rival::ALL.into_iter().filter(|rival| rival.is_of(row.family())).count();
         if let Some(cells) = section.whole().filter(|_| rivals.len() == all) {
-            self.kept.keep(row.name, cells)?;
+            let _ = self.kept.keep(row.name, cells).inspect_err(|error| say(format_args!("{error:#}")));
         }
         Ok(section)
     }
@@ -277,7 +278,8 @@ impl Bench {
                 if section.has(*rival, repeat) {
                     continue;
                 }
-                match self.run(row, *rival, Some(row.budget + besides_bytes), beyond) {
+                let limit = row.budget + besides_bytes + beyond.folders;
+                match self.run(row, *rival, Some(limit), beyond) {
                     Ok(took) => {
                         say(format_args!("{} {}, {repeat} of {repeats}: {took}", row.name, rival.name()));
                         section.add(*rival, took);
@@ -368,7 +370,8 @@ impl Bench {
     fn check(&self, row: &Row, rival: Rival, took: &Took, limit: Option<u64>, beyond: Beyond) -> Result<()> {
         let (least, read) = (row.bytes * COLD_PERCENT / 100, took.read_bytes as u64);
         ensure!(read >= least, "{read} bytes were read of data of {}: the cache was not cold", row.bytes);
-        let (held, budget) = (took.held, limit.unwrap_or(row.budget));
+        // A limit has room for folders, too, which is told apart again.
+        let (held, budget) = (took.held, limit.map_or(row.budget, |bytes| bytes - beyond.folders));
         let kept = match rival.own_bytes() {
             _ if row.is_limited(rival) || limit.is_none() => return Ok(()),
             _ if row.has_total(rival) => held.file + held.anonymous + held.kernel,
