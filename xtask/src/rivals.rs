@@ -380,6 +380,7 @@ impl Bench {
             Some(own) => (held.file + held.anonymous).saturating_sub(own + beyond.programs),
             None => held.file,
         };
+        let kept = if rival.has_page_cache() { kept.max(held.file) } else { kept };
         let passed = budget * (100 + PASSED_PERCENT) / 100 + beyond.folders;
         let [kept_mb, read_mb, budget_mb] =
             [kept, read, budget].map(|bytes| format!("{:.1} MB", bytes as f64 / 1e6));
