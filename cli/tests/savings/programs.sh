@@ -117,6 +117,8 @@ case "$1 $2" in
 "run merges")
     rm -f merged.*
     /usr/bin/python3 "$PATTERNS" merges .
+    # Data is what was there before.
+    rm merged.*
     ;;
 "prepare lmdb")
     /usr/bin/python3 "$PATTERNS" fill store $((MB * 1024 / 4))
