@@ -270,9 +270,9 @@ mod tests {
         assert_eq!(program, "pantler run --quiet --profile ld --");
         assert_eq!(service, "pantler run --quiet --profile none --");
         assert!(row.around(Arm::Profile, "pantler", 5).is_empty() && !row.is_limited(Arm::Auto));
-        let row = Row::named("weights-map").unwrap();
+        let row = Row::named("mapped-cycles").unwrap();
         let words = row.around(Arm::Profile, "pantler", 4096).join(" ");
-        assert_eq!(words, "pantler run --memory 4096 --quiet --profile llama --");
+        assert_eq!(words, "pantler run --memory 4096 --quiet --profile mapped-cycles --");
         assert!(row.is_limited(Arm::Auto) && !row.is_limited(Arm::Profile));
     }
 }

@@ -132,10 +132,10 @@ pub const ROWS: &[Row] = &[
         ..ALONE
     },
     Row {
-        name: "weights-map",
-        pattern: "the same, mapped by one process, all pages in order for each of five tokens",
+        name: "mapped-cycles",
+        pattern: "a file, mapped, all pages in order five times by one thread",
         is_mapped: true,
-        profile: Some("llama"),
+        profile: Some("mapped-cycles"),
         claims: &[claim(Arm::Profile, 60, Arm::Kernel), claim(Arm::Profile, 60, Arm::Auto)],
         ..ALONE
     },
