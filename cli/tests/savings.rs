@@ -76,7 +76,7 @@ fn read_bytes(place: &Place, disk: &Disk, row: &Row, arm: Arm, budget: u64) -> O
     let (folder, pantler) = (place.folder.path(), env!("CARGO_BIN_EXE_pantler"));
     let joins = row.is_beside && arm.is_steered();
     let daemon = joins.then(|| Daemon::start(place, &budget.to_string(), &[]));
-    let words = [row.around(arm, pantler, budget), vec!["sh".to_owned()]].concat();
+    let words = [row.around(arm, pantler, budget, None), vec!["sh".to_owned()]].concat();
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).env("PANTLER_RUNTIME_DIR", folder.join("run"));
     command.env_remove("SUDO_UID").env_remove("SUDO_GID").envs(row.joining(arm, pantler));

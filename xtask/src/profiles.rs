@@ -124,7 +124,7 @@ impl Bench {
         let budget = bytes * row.budget.0 / row.budget.1 / 4096 * 4096;
         // What a program and what steers it hold besides files, in a run without a limit.
         let mut limits = HashMap::new();
-        for arm in Arm::ALL.into_iter().filter(|arm| row.is_limited(*arm)) {
+        for arm in Arm::ALL.into_iter().filter(|arm| row.is_limited(*arm) || row.has_total(*arm)) {
             limits.insert(arm, budget + self.run(row, arm, budget, None)?.besides);
         }
         let mut took: HashMap<Arm, Vec<Took>> = HashMap::new();
@@ -192,7 +192,7 @@ impl Bench {
     fn run(&self, row: &Row, arm: Arm, budget: u64, limit: Option<u64>) -> Result<Took> {
         self.disk.fresh()?;
         let group = Group::new("profiles", None)?;
-        if let Some(bytes) = limit {
+        if let Some(bytes) = limit.filter(|_| row.is_limited(arm)) {
             group.limit(bytes)?;
         }
         let joins = row.is_beside && arm.is_steered();
@@ -201,7 +201,7 @@ impl Bench {
             Beside::listen(self.inside(&group, &words), &self.folder.join("listens"), &self.interrupt)
         });
         let daemon = daemon.transpose()?;
-        let words = [row.around(arm, &self.pantler, budget), vec!["sh".to_owned()]].concat();
+        let words = [row.around(arm, &self.pantler, budget, limit), vec!["sh".to_owned()]].concat();
         let mut command = self.script(self.inside(&group, &words), "run", row);
         command.current_dir(self.disk.point().join(row.name)).envs(row.joining(arm, &self.pantler));
         let (before, start) = (self.disk.read_bytes()?, Instant::now());
@@ -269,10 +269,14 @@ mod tests {
         let [(_, program), (_, service)] = row.joining(Arm::Profile, "pantler");
         assert_eq!(program, "pantler run --quiet --profile ld --");
         assert_eq!(service, "pantler run --quiet --profile none --");
-        assert!(row.around(Arm::Profile, "pantler", 5).is_empty() && !row.is_limited(Arm::Auto));
+        assert!(row.around(Arm::Profile, "pantler", 5, None).is_empty() && !row.is_limited(Arm::Auto));
         let row = Row::named("mapped-cycles").unwrap();
-        let words = row.around(Arm::Profile, "pantler", 4096).join(" ");
+        let words = row.around(Arm::Profile, "pantler", 4096, Some(8192)).join(" ");
         assert_eq!(words, "pantler run --memory 4096 --quiet --profile mapped-cycles --");
         assert!(row.is_limited(Arm::Auto) && !row.is_limited(Arm::Profile));
+        let row = Row::named("gcc").unwrap();
+        let words = row.around(Arm::Auto, "pantler", 4096, Some(8192)).join(" ");
+        assert_eq!(words, "pantler run --memory 8192 --quiet --total 8192 --profile none --");
+        assert!(row.is_limited(Arm::Kernel) && !row.is_limited(Arm::Auto));
     }
 }

@@ -57,6 +57,9 @@ pub struct Row {
     pub is_beside: bool,
     /// It maps its files. Without a hint those are left to the kernel, which gets the limit then.
     pub is_mapped: bool,
+    /// What its programs hold besides files comes and goes with each of them: a steered run holds
+    /// itself to the limit that the kernel has, so that files may use what programs leave.
+    pub is_uneven: bool,
     pub profile: Option<&'static str>,
     /// Programs that it needs.
     pub needs: &'static [&'static str],
@@ -74,6 +77,11 @@ impl Row {
         arm == Arm::Kernel || self.is_mapped && matches!(arm, Arm::Lru | Arm::Auto)
     }
 
+    /// Whether a run holds itself to the limit, programs included.
+    pub fn has_total(&self, arm: Arm) -> bool {
+        self.is_uneven && arm.is_steered()
+    }
+
     /// Words for `pantler run`, of the program, or of the service beside it.
     fn hint(&self, arm: Arm, is_service: bool) -> Vec<&'static str> {
         match (arm, self.profile) {
@@ -83,14 +91,20 @@ impl Row {
         }
     }
 
-    /// Words before the row's script.
-    pub fn around(&self, arm: Arm, pantler: &str, budget: u64) -> Vec<String> {
+    /// Words before the row's script; `limit` is the budget and what is held besides.
+    pub fn around(&self, arm: Arm, pantler: &str, budget: u64, limit: Option<u64>) -> Vec<String> {
         if self.is_beside || !arm.is_steered() {
             return Vec::new();
         }
-        let memory = budget.to_string();
-        let words = [&[pantler, "run", "--memory", &memory, "--quiet"], &self.hint(arm, false)[..], &["--"]];
-        words.concat().into_iter().map(str::to_owned).collect()
+        let total = limit.filter(|_| self.has_total(arm)).map(|bytes| bytes.to_string());
+        let memory = total.clone().unwrap_or_else(|| budget.to_string());
+        let mut words = vec![pantler, "run", "--memory", &memory, "--quiet"];
+        if let Some(total) = &total {
+            words.extend(["--total", total]);
+        }
+        words.extend(self.hint(arm, false));
+        words.push("--");
+        words.into_iter().map(str::to_owned).collect()
     }
 
     /// Words before the program and before the service, which join a daemon.
@@ -115,6 +129,7 @@ const ALONE: Row = Row {
     of: ".",
     is_beside: false,
     is_mapped: false,
+    is_uneven: false,
     profile: None,
     needs: &["/usr/bin/python3"],
     claims: &[],
@@ -170,6 +185,7 @@ pub const ROWS: &[Row] = &[
         name: "gcc",
         pattern: "24 sources that include three quarters of many headers",
         of: "headers",
+        is_uneven: true,
         needs: &["/usr/bin/python3", "gcc"],
         ..ALONE
     },
