@@ -131,11 +131,11 @@ fn what_is_claimed_is_saved() {
     let claimed: Vec<&Row> = ROWS.iter().filter(|row| !row.claims.is_empty()).collect();
     assert!(claimed.len() >= 6, "{}", claimed.len());
     for row in claimed {
-        let is_there = |program: &&&str| {
+        let is_missing = |program: &&&str| {
             let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output().unwrap();
             !found.status.success()
         };
-        let missing: Vec<_> = row.needs.iter().filter(is_there).collect();
+        let missing: Vec<_> = row.needs.iter().filter(is_missing).collect();
         if !missing.is_empty() {
             assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "{}: missing: {missing:?}", row.name);
             eprintln!("SKIPPED: {}: missing: {missing:?}; cargo xtask setup installs programs", row.name);
