@@ -44,11 +44,15 @@ pub fn profiles(arguments: &[&str]) -> Result<()> {
     let (is_quick, is_json) = (arguments.contains(&"--quick"), arguments.contains(&"--json"));
     let mut rest: Vec<&str> =
         arguments.iter().copied().filter(|word| !["--quick", "--json"].contains(word)).collect();
-    let built = rest.iter().position(|word| *word == "--pantler").filter(|at| at + 1 < rest.len());
-    let built = built.map(|at| rest.drain(at..at + 2).next_back().expect("two words"));
+    let mut value_of = |option: &str| {
+        let at = rest.iter().position(|word| *word == option).filter(|at| at + 1 < rest.len())?;
+        rest.drain(at..at + 2).next_back()
+    };
+    let (built, megabytes) = (value_of("--pantler"), value_of("--megabytes").unwrap_or(MEGABYTES));
+    megabytes.parse::<u32>().context("--megabytes: a number")?;
     let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
     let wanted = Wanted::of(
-        "profiles --quick, --json, --pantler FILE",
+        "profiles --quick, --json, --pantler FILE, --megabytes N",
         &names,
         if is_quick { 1 } else { REPEATS },
         &rest,
@@ -60,7 +64,7 @@ pub fn profiles(arguments: &[&str]) -> Result<()> {
     if built.is_none() {
         shell::run(&shell::words(BUILD))?;
     }
-    let bench = Bench::new(built.unwrap_or("target/release/pantler"))?;
+    let bench = Bench::new(built.unwrap_or("target/release/pantler"), megabytes)?;
     if !is_json {
         println!("{}", crate::machine::environment::line(Some(&bench.folder)));
         println!("\n| row | data, MB | budget, MB | unlimited | kernel | LRU | `auto` | profile | which |");
@@ -96,10 +100,11 @@ struct Bench {
     own: PathBuf,
     pantler: String,
     folder: PathBuf,
+    megabytes: String,
 }
 
 impl Bench {
-    fn new(pantler: &str) -> Result<Bench> {
+    fn new(pantler: &str, megabytes: &str) -> Result<Bench> {
         let interrupt = Interrupt::catch()?;
         fs::create_dir_all(FOLDER)?;
         let folder = Path::new(FOLDER).canonicalize()?;
@@ -112,13 +117,14 @@ impl Bench {
             own: std::env::current_exe().context("cannot find the own program")?,
             pantler: pantler.display().to_string(),
             folder,
+            megabytes: megabytes.to_owned(),
         })
     }
 
     /// Measures a row by all that fits it, in turns.
     fn row(&self, row: &Row, repeats: usize, is_json: bool) -> Result<()> {
         self.disk.fresh()?;
-        let data = self.disk.point().join(row.name);
+        let data = self.data(row);
         self.prepare(row, &data)?;
         let bytes = bytes_below(&data.join(row.of))?;
         let budget = bytes * row.budget.0 / row.budget.1 / 4096 * 4096;
@@ -166,6 +172,11 @@ impl Bench {
         Ok(())
     }
 
+    /// What a row reads.
+    fn data(&self, row: &Row) -> PathBuf {
+        self.disk.point().join(format!("{}-{}", row.name, self.megabytes))
+    }
+
     /// Writes what a row reads, unless it is there.
     fn prepare(&self, row: &Row, data: &Path) -> Result<()> {
         let whole = data.with_extension("whole");
@@ -183,7 +194,7 @@ impl Bench {
 
     fn script(&self, mut command: Command, what: &str, row: &Row) -> Command {
         command.arg(self.folder.join("programs.sh")).args([what, row.name]);
-        command.env("PATTERNS", self.folder.join("patterns.py")).env("MB", MEGABYTES);
+        command.env("PATTERNS", self.folder.join("patterns.py")).env("MB", &self.megabytes);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command
     }
@@ -203,7 +214,7 @@ impl Bench {
         let daemon = daemon.transpose()?;
         let words = [row.around(arm, &self.pantler, budget, limit), vec!["sh".to_owned()]].concat();
         let mut command = self.script(self.inside(&group, &words), "run", row);
-        command.current_dir(self.disk.point().join(row.name)).envs(row.joining(arm, &self.pantler));
+        command.current_dir(self.data(row)).envs(row.joining(arm, &self.pantler));
         let (before, start) = (self.disk.read_bytes()?, Instant::now());
         let looks = looks::watch(&mut command, &group, &self.interrupt)
             .with_context(|| format!("{} {}", row.name, arm.name()))?;
