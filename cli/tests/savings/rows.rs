@@ -84,8 +84,8 @@ impl Row {
         self.is_uneven && arm.is_steered()
     }
 
-    /// The least that a steered run reads again of so much data if it keeps to its budget: what
-    /// has no room at the start of a pass, 5 % let pass.
+    /// The least bytes that a steered run within its budget reads again: in each pass what was not
+    /// in memory at its start. The budget may be passed by 5 %.
     pub fn least_again(&self, data: u64, budget: u64) -> u64 {
         (self.passes - 1) * data.saturating_sub(budget * 105 / 100)
     }

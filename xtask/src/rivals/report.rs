@@ -81,7 +81,7 @@ impl Section {
         Section { name: row.name, family: row.family(), bytes: row.bytes, budget: row.budget, cells }
     }
 
-    /// As it was kept, if that is this row, with so many runs of all rivals.
+    /// As it was kept, if that is this row, with `runs` runs of all rivals at least.
     pub fn kept(row: &Row, kept: Cells, rivals: &[Rival], runs: usize) -> Option<Section> {
         let is_same = (kept.bytes, kept.budget) == (row.bytes, row.budget);
         let section = Section { cells: kept.cells, ..Section::new(row, &[], &Cell::Runs(Vec::new())) };
