@@ -190,7 +190,11 @@ pub const ROWS: &[Row] = &[
         passes: 5,
         profile: Some("grep"),
         needs: &["/usr/bin/python3", "rg"],
-        claims: &[claim(Arm::Auto, 70, Arm::Kernel), claim(Arm::Profile, 60, Arm::Kernel)],
+        claims: &[
+            claim(Arm::Auto, 70, Arm::Kernel),
+            claim(Arm::Profile, 60, Arm::Kernel),
+            claim(Arm::Profile, 95, Arm::Auto),
+        ],
         ..ALONE
     },
     Row { name: "fd", pattern: "five searches for names", needs: &["/usr/bin/python3", "fdfind"], ..ALONE },
