@@ -70,7 +70,7 @@ fn bad_values_are_refused_in_one_line() {
     );
     refused(
         &["run", "--memory", "1M", "--profile", "cskope", "true"],
-        "profile \"cskope\": expected a file, or one of cscope, cscope-text, glimpse, grep, ld, llama, postgresql-indexes, sort, tar (did you mean \"cscope\"?)",
+        "profile \"cskope\": expected a file, or one of cscope, cscope-text, glimpse, grep, ld, mapped-cycles, postgresql-indexes, sort, tar (did you mean \"cscope\"?)",
     );
     refused(
         &["run", "--memory", "1M", "no-such-program-anywhere"],
@@ -357,7 +357,7 @@ fn a_shipped_profile_can_be_shown_edited_and_used() {
     assert!(out.contains("[[file]]"));
     refused(
         &["profiles", "x"],
-        "profile \"x\": expected a file, or one of cscope, cscope-text, glimpse, grep, ld, llama, postgresql-indexes, sort, tar",
+        "profile \"x\": expected a file, or one of cscope, cscope-text, glimpse, grep, ld, mapped-cycles, postgresql-indexes, sort, tar",
     );
 }
 

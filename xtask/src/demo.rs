@@ -40,24 +40,34 @@ const BUDGET: (u64, u64) = (2, 3);
 
 /// Set by the first Ctrl-C, hangup or SIGTERM. Whatever waits looks at it, gives up, and cleans up.
 #[derive(Clone, Default)]
-pub struct Interrupt(Arc<AtomicBool>);
+pub struct Interrupt {
+    is_set: Arc<AtomicBool>,
+    is_over: Arc<AtomicBool>,
+}
 
 impl Interrupt {
     pub fn catch() -> Result<Interrupt> {
         let interrupt = Interrupt::default();
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP]
         {
-            signal_hook::flag::register(signal, interrupt.0.clone()).context("cannot catch signals")?;
+            signal_hook::flag::register_conditional_default(signal, interrupt.is_over.clone())
+                .and_then(|_| signal_hook::flag::register(signal, interrupt.is_set.clone()))
+                .context("cannot catch signals")?;
         }
         Ok(interrupt)
     }
 
     /// An error once interrupted.
     pub fn check(&self) -> Result<()> {
-        if self.0.load(Ordering::SeqCst) {
+        if self.is_set.load(Ordering::SeqCst) {
             bail!("interrupted");
         }
         Ok(())
+    }
+
+    /// From now on a signal ends the process at once.
+    pub fn end(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
     }
 }
 

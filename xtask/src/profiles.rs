@@ -44,11 +44,15 @@ pub fn profiles(arguments: &[&str]) -> Result<()> {
     let (is_quick, is_json) = (arguments.contains(&"--quick"), arguments.contains(&"--json"));
     let mut rest: Vec<&str> =
         arguments.iter().copied().filter(|word| !["--quick", "--json"].contains(word)).collect();
-    let built = rest.iter().position(|word| *word == "--pantler").filter(|at| at + 1 < rest.len());
-    let built = built.map(|at| rest.drain(at..at + 2).next_back().expect("two words"));
+    let mut value_of = |option: &str| {
+        let at = rest.iter().position(|word| *word == option).filter(|at| at + 1 < rest.len())?;
+        rest.drain(at..at + 2).next_back()
+    };
+    let (built, megabytes) = (value_of("--pantler"), value_of("--megabytes").unwrap_or(MEGABYTES));
+    megabytes.parse::<u32>().context("--megabytes: a number")?;
     let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
     let wanted = Wanted::of(
-        "profiles --quick, --json, --pantler FILE",
+        "profiles --quick, --json, --pantler FILE, --megabytes N",
         &names,
         if is_quick { 1 } else { REPEATS },
         &rest,
@@ -60,15 +64,21 @@ pub fn profiles(arguments: &[&str]) -> Result<()> {
     if built.is_none() {
         shell::run(&shell::words(BUILD))?;
     }
-    let bench = Bench::new(built.unwrap_or("target/release/pantler"))?;
+    let bench = Bench::new(built.unwrap_or("target/release/pantler"), megabytes)?;
     if !is_json {
         println!("{}", crate::machine::environment::line(Some(&bench.folder)));
         println!("\n| row | data, MB | budget, MB | unlimited | kernel | LRU | `auto` | profile | which |");
         println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |");
     }
+    let mut failed = Vec::new();
     for row in ROWS.iter().filter(|row| wanted.has(row.name)) {
-        bench.row(row, wanted.repeats, is_json)?;
+        if let Err(error) = bench.row(row, wanted.repeats, is_json) {
+            bench.interrupt.check()?;
+            say(format_args!("{}: {error:#}", row.name));
+            failed.push(row.name);
+        }
     }
+    ensure!(failed.is_empty(), "not measured: {}", failed.join(", "));
     Ok(())
 }
 
@@ -90,10 +100,11 @@ struct Bench {
     own: PathBuf,
     pantler: String,
     folder: PathBuf,
+    megabytes: String,
 }
 
 impl Bench {
-    fn new(pantler: &str) -> Result<Bench> {
+    fn new(pantler: &str, megabytes: &str) -> Result<Bench> {
         let interrupt = Interrupt::catch()?;
         fs::create_dir_all(FOLDER)?;
         let folder = Path::new(FOLDER).canonicalize()?;
@@ -106,19 +117,20 @@ impl Bench {
             own: std::env::current_exe().context("cannot find the own program")?,
             pantler: pantler.display().to_string(),
             folder,
+            megabytes: megabytes.to_owned(),
         })
     }
 
     /// Measures a row by all that fits it, in turns.
     fn row(&self, row: &Row, repeats: usize, is_json: bool) -> Result<()> {
         self.disk.fresh()?;
-        let data = self.disk.point().join(row.name);
+        let data = self.data(row);
         self.prepare(row, &data)?;
         let bytes = bytes_below(&data.join(row.of))?;
         let budget = bytes * row.budget.0 / row.budget.1 / 4096 * 4096;
         // What a program and what steers it hold besides files, in a run without a limit.
         let mut limits = HashMap::new();
-        for arm in Arm::ALL.into_iter().filter(|arm| row.is_limited(*arm)) {
+        for arm in Arm::ALL.into_iter().filter(|arm| row.is_limited(*arm) || row.has_total(*arm)) {
             limits.insert(arm, budget + self.run(row, arm, budget, None)?.besides);
         }
         let mut took: HashMap<Arm, Vec<Took>> = HashMap::new();
@@ -160,6 +172,11 @@ impl Bench {
         Ok(())
     }
 
+    /// What a row reads.
+    fn data(&self, row: &Row) -> PathBuf {
+        self.disk.point().join(format!("{}-{}", row.name, self.megabytes))
+    }
+
     /// Writes what a row reads, unless it is there.
     fn prepare(&self, row: &Row, data: &Path) -> Result<()> {
         let whole = data.with_extension("whole");
@@ -177,7 +194,7 @@ impl Bench {
 
     fn script(&self, mut command: Command, what: &str, row: &Row) -> Command {
         command.arg(self.folder.join("programs.sh")).args([what, row.name]);
-        command.env("PATTERNS", self.folder.join("patterns.py")).env("MB", MEGABYTES);
+        command.env("PATTERNS", self.folder.join("patterns.py")).env("MB", &self.megabytes);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command
     }
@@ -186,7 +203,7 @@ impl Bench {
     fn run(&self, row: &Row, arm: Arm, budget: u64, limit: Option<u64>) -> Result<Took> {
         self.disk.fresh()?;
         let group = Group::new("profiles", None)?;
-        if let Some(bytes) = limit {
+        if let Some(bytes) = limit.filter(|_| row.is_limited(arm)) {
             group.limit(bytes)?;
         }
         let joins = row.is_beside && arm.is_steered();
@@ -195,9 +212,9 @@ impl Bench {
             Beside::listen(self.inside(&group, &words), &self.folder.join("listens"), &self.interrupt)
         });
         let daemon = daemon.transpose()?;
-        let words = [row.around(arm, &self.pantler, budget), vec!["sh".to_owned()]].concat();
+        let words = [row.around(arm, &self.pantler, budget, limit), vec!["sh".to_owned()]].concat();
         let mut command = self.script(self.inside(&group, &words), "run", row);
-        command.current_dir(self.disk.point().join(row.name)).envs(row.joining(arm, &self.pantler));
+        command.current_dir(self.data(row)).envs(row.joining(arm, &self.pantler));
         let (before, start) = (self.disk.read_bytes()?, Instant::now());
         let looks = looks::watch(&mut command, &group, &self.interrupt)
             .with_context(|| format!("{} {}", row.name, arm.name()))?;
@@ -263,10 +280,14 @@ mod tests {
         let [(_, program), (_, service)] = row.joining(Arm::Profile, "pantler");
         assert_eq!(program, "pantler run --quiet --profile ld --");
         assert_eq!(service, "pantler run --quiet --profile none --");
-        assert!(row.around(Arm::Profile, "pantler", 5).is_empty() && !row.is_limited(Arm::Auto));
-        let row = Row::named("weights-map").unwrap();
-        let words = row.around(Arm::Profile, "pantler", 4096).join(" ");
-        assert_eq!(words, "pantler run --memory 4096 --quiet --profile llama --");
+        assert!(row.around(Arm::Profile, "pantler", 5, None).is_empty() && !row.is_limited(Arm::Auto));
+        let row = Row::named("mapped-cycles").unwrap();
+        let words = row.around(Arm::Profile, "pantler", 4096, Some(8192)).join(" ");
+        assert_eq!(words, "pantler run --memory 4096 --quiet --profile mapped-cycles --");
         assert!(row.is_limited(Arm::Auto) && !row.is_limited(Arm::Profile));
+        let row = Row::named("gcc").unwrap();
+        let words = row.around(Arm::Auto, "pantler", 4096, Some(8192)).join(" ");
+        assert_eq!(words, "pantler run --memory 8192 --quiet --total 8192 --profile none --");
+        assert!(row.is_limited(Arm::Kernel) && !row.is_limited(Arm::Auto));
     }
 }

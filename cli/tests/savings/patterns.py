@@ -67,11 +67,11 @@ def read(path):
     os.close(file)
 
 
-def tokens(path, count):
-    """Weights that are mapped: all of them in order for each token, as llama.cpp does."""
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as weights:
+def cycles(path, count):
+    """A file that is mapped: all pages in order, again and again."""
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as pages:
         for _ in range(int(count)):
-            sum(weights[::PAGE])
+            sum(pages[::PAGE])
 
 
 def epochs(folder, count):

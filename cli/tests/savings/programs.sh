@@ -96,14 +96,14 @@ compile() {
 }
 
 case "$1 $2" in
-"prepare weights-read" | "prepare weights-map")
+"prepare weights-read" | "prepare mapped-cycles")
     noise . 1 $((MB * 1024))
     ;;
 "run weights-read")
     five /usr/bin/python3 "$PATTERNS" read 1
     ;;
-"run weights-map")
-    /usr/bin/python3 "$PATTERNS" tokens 1 5
+"run mapped-cycles")
+    /usr/bin/python3 "$PATTERNS" cycles 1 5
     ;;
 "prepare epochs")
     noise . $((MB * 20)) 51
@@ -117,6 +117,8 @@ case "$1 $2" in
 "run merges")
     rm -f merged.*
     /usr/bin/python3 "$PATTERNS" merges .
+    # Data is what was there before.
+    rm merged.*
     ;;
 "prepare lmdb")
     /usr/bin/python3 "$PATTERNS" fill store $((MB * 1024 / 4))

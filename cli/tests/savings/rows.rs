@@ -53,10 +53,15 @@ pub struct Row {
     /// As a fraction of the files below a folder.
     pub budget: (u64, u64),
     pub of: &'static str,
+    /// How often it reads all its files, each once before any again.
+    pub passes: u64,
     /// It runs beside a service, and both join a daemon.
     pub is_beside: bool,
     /// It maps its files. Without a hint those are left to the kernel, which gets the limit then.
     pub is_mapped: bool,
+    /// What its programs hold besides files comes and goes with each of them: a steered run holds
+    /// itself to the limit that the kernel has, so that files may use what programs leave.
+    pub is_uneven: bool,
     pub profile: Option<&'static str>,
     /// Programs that it needs.
     pub needs: &'static [&'static str],
@@ -74,6 +79,17 @@ impl Row {
         arm == Arm::Kernel || self.is_mapped && matches!(arm, Arm::Lru | Arm::Auto)
     }
 
+    /// Whether a run holds itself to the limit, programs included.
+    pub fn has_total(&self, arm: Arm) -> bool {
+        self.is_uneven && arm.is_steered()
+    }
+
+    /// The least bytes that a steered run within its budget reads again: in each pass what was not
+    /// in memory at its start. The budget may be passed by 5 %.
+    pub fn least_again(&self, data: u64, budget: u64) -> u64 {
+        (self.passes - 1) * data.saturating_sub(budget * 105 / 100)
+    }
+
     /// Words for `pantler run`, of the program, or of the service beside it.
     fn hint(&self, arm: Arm, is_service: bool) -> Vec<&'static str> {
         match (arm, self.profile) {
@@ -83,14 +99,20 @@ impl Row {
         }
     }
 
-    /// Words before the row's script.
-    pub fn around(&self, arm: Arm, pantler: &str, budget: u64) -> Vec<String> {
+    /// Words before the row's script; `limit` is the budget and what is held besides.
+    pub fn around(&self, arm: Arm, pantler: &str, budget: u64, limit: Option<u64>) -> Vec<String> {
         if self.is_beside || !arm.is_steered() {
             return Vec::new();
         }
-        let memory = budget.to_string();
-        let words = [&[pantler, "run", "--memory", &memory, "--quiet"], &self.hint(arm, false)[..], &["--"]];
-        words.concat().into_iter().map(str::to_owned).collect()
+        let total = limit.filter(|_| self.has_total(arm)).map(|bytes| bytes.to_string());
+        let memory = total.clone().unwrap_or_else(|| budget.to_string());
+        let mut words = vec![pantler, "run", "--memory", &memory, "--quiet"];
+        if let Some(total) = &total {
+            words.extend(["--total", total]);
+        }
+        words.extend(self.hint(arm, false));
+        words.push("--");
+        words.into_iter().map(str::to_owned).collect()
     }
 
     /// Words before the program and before the service, which join a daemon.
@@ -113,8 +135,10 @@ const ALONE: Row = Row {
     pattern: "",
     budget: (2, 3),
     of: ".",
+    passes: 1,
     is_beside: false,
     is_mapped: false,
+    is_uneven: false,
     profile: None,
     needs: &["/usr/bin/python3"],
     claims: &[],
@@ -128,20 +152,23 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "weights-read",
         pattern: "weights of a model, read from start to end by five processes",
+        passes: 5,
         claims: &[claim(Arm::Auto, 70, Arm::Kernel)],
         ..ALONE
     },
     Row {
-        name: "weights-map",
-        pattern: "the same, mapped by one process, all pages in order for each of five tokens",
+        name: "mapped-cycles",
+        pattern: "a file, mapped, all pages in order five times by one thread",
+        passes: 5,
         is_mapped: true,
-        profile: Some("llama"),
-        claims: &[claim(Arm::Profile, 60, Arm::Kernel), claim(Arm::Profile, 60, Arm::Auto)],
+        profile: Some("mapped-cycles"),
+        claims: &[claim(Arm::Profile, 60, Arm::Kernel)],
         ..ALONE
     },
     Row {
         name: "epochs",
         pattern: "small files, each once in an epoch, in another order each of six times",
+        passes: 6,
         claims: &[claim(Arm::Auto, 75, Arm::Kernel)],
         ..ALONE
     },
@@ -160,9 +187,14 @@ pub const ROWS: &[Row] = &[
     Row {
         name: "ripgrep",
         pattern: "five searches in many files",
+        passes: 5,
         profile: Some("grep"),
         needs: &["/usr/bin/python3", "rg"],
-        claims: &[claim(Arm::Auto, 70, Arm::Kernel), claim(Arm::Profile, 60, Arm::Kernel)],
+        claims: &[
+            claim(Arm::Auto, 70, Arm::Kernel),
+            claim(Arm::Profile, 60, Arm::Kernel),
+            claim(Arm::Profile, 95, Arm::Auto),
+        ],
         ..ALONE
     },
     Row { name: "fd", pattern: "five searches for names", needs: &["/usr/bin/python3", "fdfind"], ..ALONE },
@@ -170,12 +202,14 @@ pub const ROWS: &[Row] = &[
         name: "gcc",
         pattern: "24 sources that include three quarters of many headers",
         of: "headers",
+        is_uneven: true,
         needs: &["/usr/bin/python3", "gcc"],
         ..ALONE
     },
     Row {
         name: "sqlite",
         pattern: "five scans of a table, a process each",
+        passes: 5,
         needs: &["sqlite3"],
         claims: &[claim(Arm::Auto, 70, Arm::Kernel)],
         ..ALONE

@@ -1,6 +1,7 @@
 //! The rivals: what keeps the cache.
 
 use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -29,7 +30,7 @@ impl Family {
 }
 
 /// How the cache is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Rival {
     /// The kernel alone, in a group with a limit.
     Kernel,
@@ -192,8 +193,13 @@ impl Rival {
         matches!(self, Rival::RunHint | Rival::JoinHint | Rival::MountHint | Rival::TierHint)
     }
 
-    /// What it holds of its own where it keeps itself to the budget in memory that is no page
-    /// cache; none where page cache is all that counts.
+    /// Whether it is a mount whose frames are the page cache where they can be.
+    pub fn has_page_cache(self) -> bool {
+        matches!(self, Rival::Mount | Rival::MountHint)
+    }
+
+    /// What its servers and mounts may hold besides blocks, where their own memory counts as well
+    /// as page cache; none where page cache is all that counts.
     pub fn own_bytes(self) -> Option<u64> {
         let programs = match self {
             Rival::Redis | Rival::Memcached => 1,

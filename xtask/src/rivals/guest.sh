@@ -45,7 +45,9 @@ row() {
     printf 'cd %s || exit 1\n%s\n' "$folder" "$script" > program
     data=$(pages "${4:-$folder}")
     budget=$((data * 2 / 3 / 4096 * 4096))
-    limit=$((budget + $(besides) / 4096 * 4096))
+    besides=$(besides)
+    [ "$besides" -gt 0 ] || { echo "$row: what it holds besides files is not told"; return 1; }
+    limit=$((budget + besides / 4096 * 4096))
     result "$row.data" "$data"
     result "$row.budget" $budget
     result "$row.limit" $limit

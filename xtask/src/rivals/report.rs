@@ -50,8 +50,18 @@ impl Said {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Cell {
     Runs(Vec<Took>),
-    /// It was not measured, or refused; and why.
+    /// It cannot be measured, or passed its budget; and why.
     Not(String),
+    /// A run failed, as it may not do the next time; and why.
+    Failed(String),
+}
+
+/// What is kept of a row.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Cells {
+    bytes: u64,
+    budget: u64,
+    cells: Vec<(Rival, Cell)>,
 }
 
 /// A row of the tables.
@@ -65,16 +75,37 @@ pub struct Section {
 }
 
 impl Section {
-    /// With what was measured before.
-    pub fn new(row: &Row, cells: Vec<(Rival, Cell)>) -> Section {
+    /// With this in each cell.
+    pub fn new(row: &Row, rivals: &[Rival], cell: &Cell) -> Section {
+        let cells = rivals.iter().map(|rival| (*rival, cell.clone())).collect();
         Section { name: row.name, family: row.family(), bytes: row.bytes, budget: row.budget, cells }
+    }
+
+    /// As it was kept, if that is this row, with `runs` runs of all rivals at least.
+    pub fn kept(row: &Row, kept: Cells, rivals: &[Rival], runs: usize) -> Option<Section> {
+        let is_same = (kept.bytes, kept.budget) == (row.bytes, row.budget);
+        let section = Section { cells: kept.cells, ..Section::new(row, &[], &Cell::Runs(Vec::new())) };
+        (is_same && rivals.iter().all(|rival| section.has(*rival, runs))).then_some(section)
+    }
+
+    /// With the cells of these rivals alone.
+    pub fn with(mut self, rivals: &[Rival]) -> Section {
+        self.cells.retain(|(rival, _)| rivals.contains(rival));
+        self
+    }
+
+    /// What can be kept of it: nothing when a run failed.
+    pub fn whole(&self) -> Option<Cells> {
+        let is_failed = self.cells.iter().any(|(_, cell)| matches!(cell, Cell::Failed(_)));
+        let (bytes, budget, cells) = (self.bytes, self.budget, self.cells.clone());
+        (!is_failed).then_some(Cells { bytes, budget, cells })
     }
 
     /// Whether a rival was measured so often, or cannot be.
     pub fn has(&self, rival: Rival, runs: usize) -> bool {
         self.of(rival).is_some_and(|cell| match cell {
             Cell::Runs(all) => all.len() >= runs,
-            Cell::Not(_) => true,
+            Cell::Not(_) | Cell::Failed(_) => true,
         })
     }
 
@@ -92,9 +123,9 @@ impl Section {
         }
     }
 
-    pub fn give_up(&mut self, rival: Rival, why: String) {
+    pub fn give_up(&mut self, rival: Rival, why: Cell) {
         if let Some(cell) = self.cell(rival) {
-            *cell = Cell::Not(why);
+            *cell = why;
         }
     }
 
@@ -162,13 +193,12 @@ fn held_bytes(took: &Took) -> f64 {
 /// All rows.
 pub struct Report {
     environment: Vec<String>,
-    repeats: usize,
     sections: Vec<Section>,
 }
 
 impl Report {
-    pub fn new(environment: Vec<String>, repeats: usize) -> Report {
-        Report { environment, repeats, sections: Vec::new() }
+    pub fn new(environment: Vec<String>) -> Report {
+        Report { environment, sections: Vec::new() }
     }
 
     pub fn add(&mut self, section: Section) {
@@ -181,7 +211,7 @@ impl Report {
         for line in &self.environment {
             let _ = writeln!(text, "{line}");
         }
-        let _ = writeln!(text, "Medians of {}, with the least and the most.", self.repeats);
+        let _ = writeln!(text, "Medians of {}, with the least and the most.", self.counts());
         for value in VALUES {
             text += &titled(value.title, self.families().map(|family| self.table(family, value)));
         }
@@ -197,6 +227,17 @@ impl Report {
         }
         text += &self.reasons();
         text
+    }
+
+    /// How many runs cells have.
+    fn counts(&self) -> String {
+        let cells = self.sections.iter().flat_map(|section| &section.cells);
+        let counts = cells.filter_map(|(_, cell)| match cell {
+            Cell::Runs(runs) => Some(runs.len()),
+            Cell::Not(_) | Cell::Failed(_) => None,
+        });
+        let counts: std::collections::BTreeSet<usize> = counts.collect();
+        counts.iter().map(usize::to_string).collect::<Vec<String>>().join(" or ")
     }
 
     /// Those that have rows.
@@ -251,7 +292,8 @@ impl Report {
             let ratios: Vec<Option<Ratio>> =
                 ours.iter().map(|rival| Ratio::of(&section.values(*rival, value.of), &others)).collect();
             for (verdicts, ratio) in verdicts.iter_mut().zip(&ratios) {
-                verdicts.extend(ratio.map(Ratio::verdict));
+                // Without a figure, as when it passed its budget, it is no better than any.
+                verdicts.push(ratio.map_or(Verdict::Behind, Ratio::verdict));
             }
             let cells: Vec<String> = ratios.into_iter().map(cell_of_ratio).collect();
             let _ = writeln!(lines, "| {} | {} | {} |", section.name, best.name(), cells.join(" | "));
@@ -277,7 +319,7 @@ impl Report {
         let mut text = String::new();
         for section in &self.sections {
             for (rival, cell) in &section.cells {
-                if let Cell::Not(why) = cell {
+                if let Cell::Not(why) | Cell::Failed(why) = cell {
                     let _ = writeln!(text, "* {}, {}: {why}", section.name, rival.name());
                 }
             }
@@ -320,9 +362,9 @@ mod tests {
             section.add(Rival::Kernel, took(read, seconds));
             section.add(Rival::Run, took(read / 2.0, seconds * 2.0));
         }
-        section.give_up(Rival::Bindfs, "no FUSE".to_owned());
+        section.give_up(Rival::Bindfs, Cell::Not("no FUSE".to_owned()));
         section.add(Rival::Bindfs, took(1.0, 1.0));
-        let mut report = Report::new(vec!["here".to_owned()], 3);
+        let mut report = Report::new(vec!["here".to_owned()]);
         report.add(section);
         report
     }
@@ -334,6 +376,7 @@ mod tests {
         has("| scan | 9.0 | 6.0 | 20 (10-40) | - | 10 (5-20) |");
         has("| scan | 9.0 | 6.0 | 2.00 (1.00-3.00) | - | 4.00 (2.00-6.00) |");
         has("* scan, bindfs: no FUSE");
+        has("Medians of 3, with");
         assert!(!text.contains("service"), "{text}");
     }
 
@@ -345,6 +388,18 @@ mod tests {
         has("| * and ? | | 1 and 0 of 1 |\n");
         has("| scan | kernel | 2.00 (2.00-2.00) |\n");
         has("| * and ? | | 0 and 0 of 1 |\n");
+    }
+
+    #[test]
+    fn a_row_that_pantler_was_refused_in_counts_as_behind() {
+        let mut report = report();
+        report.sections[0].give_up(Rival::Run, Cell::Not("it passed its budget".to_owned()));
+        let text = report.text();
+        assert_eq!(
+            text.matches("| scan | kernel | - |\n| * and ? | | 0 and 0 of 1 |\n").count(),
+            2,
+            "{text}"
+        );
     }
 
     #[test]
@@ -366,6 +421,14 @@ mod tests {
         let has = |rival, runs| section.has(rival, runs);
         assert!(has(Rival::Kernel, 3) && !has(Rival::Kernel, 4));
         assert!(has(Rival::Bindfs, 9) && !has(Rival::Mount, 0));
+    }
+
+    #[test]
+    fn a_row_is_kept_unless_a_run_failed() {
+        let mut section = report().sections.remove(0);
+        assert_eq!(section.whole().map(|kept| kept.cells.len()), Some(3), "a reason is kept");
+        section.give_up(Rival::Run, Cell::Failed("no port".to_owned()));
+        assert!(section.whole().is_none());
     }
 
     #[test]

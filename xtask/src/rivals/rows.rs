@@ -11,6 +11,8 @@ use crate::demo::source::Source;
 use crate::limits::programs;
 use crate::shell;
 
+/// The row that needs an object store.
+pub const OBJECTS: &str = "objects";
 /// What can be asked for alone.
 pub const NAMES: [&str; 12] = [
     "cscope",
@@ -22,7 +24,7 @@ pub const NAMES: [&str; 12] = [
     "service",
     "postgres",
     "build",
-    "objects",
+    OBJECTS,
     "web",
     "tier",
 ];
@@ -237,7 +239,7 @@ impl Row {
 fn objects() -> Row {
     let bytes = store::OBJECTS * store::OBJECT_BYTES;
     Row {
-        name: "objects",
+        name: OBJECTS,
         script: format!("$READER epochs . {OBJECT_EPOCHS}"),
         folder: "",
         bytes,

@@ -15,7 +15,7 @@ pub const PORT: u16 = 9395;
 const PORT_BEHIND: u16 = 9396;
 const NGINX: &str = include_str!("../../../serve/web/benches/order/nginx.conf");
 const APACHE: &str = include_str!("apache.conf");
-/// As nginx has, one for each processor of a small machine.
+/// Of nginx: one for each processor of a small machine.
 const WORKERS: &str = "2";
 /// Of `pantler web`, between disk and network: it comes out of the budget.
 const BUFFERS: &str = "16M";
@@ -56,7 +56,8 @@ impl Site<'_> {
             Rival::Apache => vec![(self.apache()?, PORT)],
             Rival::Varnish => {
                 // What Varnish keeps must not be in the page cache, too.
-                let behind = self.nginx(PORT_BEHIND, "directio 1;\n    aio threads;")?;
+                let behind =
+                    self.nginx(PORT_BEHIND, "directio 1;\n    aio threads;\n    output_buffers 1 512k;")?;
                 vec![(behind, PORT_BEHIND), (self.varnish(), PORT)]
             }
             Rival::WebRun => {

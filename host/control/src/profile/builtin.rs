@@ -9,7 +9,7 @@ const BUILTIN: &[(&str, &str)] = &[
     ("glimpse", include_str!("../../../../profiles/glimpse.toml")),
     ("grep", include_str!("../../../../profiles/grep.toml")),
     ("ld", include_str!("../../../../profiles/ld.toml")),
-    ("llama", include_str!("../../../../profiles/llama.toml")),
+    ("mapped-cycles", include_str!("../../../../profiles/mapped-cycles.toml")),
     ("postgresql-indexes", include_str!("../../../../profiles/postgresql-indexes.toml")),
     ("sort", include_str!("../../../../profiles/sort.toml")),
     ("tar", include_str!("../../../../profiles/tar.toml")),

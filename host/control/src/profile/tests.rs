@@ -49,9 +49,15 @@ fn the_builtin_profiles_follow_their_strategies() {
     ] {
         assert_eq!(rule(name, path), expected, "{name} {path}");
     }
-    for (name, priority) in
-        [("cscope", 0), ("glimpse", 0), ("glimpse", 1), ("grep", 0), ("llama", 0), ("sort", -1), ("sort", 0)]
-    {
+    for (name, priority) in [
+        ("cscope", 0),
+        ("glimpse", 0),
+        ("glimpse", 1),
+        ("grep", 0),
+        ("mapped-cycles", 0),
+        ("sort", -1),
+        ("sort", 0),
+    ] {
         assert_eq!(Profile::builtin(name).unwrap().policies[&priority], PolicyName::Mru, "{name}");
     }
 }
