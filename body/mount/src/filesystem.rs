@@ -40,7 +40,7 @@ const CAPABILITIES: &[InitFlags] = &[
 
 /// Bytes that the kernel reads around a fault of a mapping, and ahead of what goes on. It knows
 /// nothing of the blocks in the cache, and asks for them again; and what it reads in vain where it
-/// keeps the pages takes frames. Measured: docs/decisions/0088-mappings-read-little-around-faults.md.
+/// keeps the pages takes frames: docs/decisions/0088-mappings-read-little-around-faults.md.
 const AROUND_FAULT_BYTES: u32 = 32 << 10;
 
 /// Listings with attributes.
@@ -118,7 +118,10 @@ impl Filesystem for Served {
         if let Err(nearest) = config.set_max_write(REQUEST_BYTES_MAX) {
             let _ = config.set_max_write(nearest);
         }
-        if let Err(nearest) = config.set_max_readahead(AROUND_FAULT_BYTES) {
+        let options = &self.core().options;
+        // Of a block that the kernel keeps no part is kept here: it is to be asked for whole.
+        let whole = if options.may_lend() { options.block_bytes as u32 } else { 0 };
+        if let Err(nearest) = config.set_max_readahead(whole.max(AROUND_FAULT_BYTES)) {
             let _ = config.set_max_readahead(nearest);
         }
         // Without privileges the host may be allowed to list what it may not search: then names
