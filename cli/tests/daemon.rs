@@ -142,12 +142,15 @@ fn programs_share_the_memory_of_a_daemon() {
 #[test]
 fn what_a_run_reads_through_a_mount_is_steered_there_alone() {
     let _turn = turn();
-    let Some((place, _daemon)) = steering("12M") else { return };
+    let Some(place) = Place::new() else { return };
+    let _daemon = Daemon::start(&place, "12M", &["--heed-advice"]).0;
     fs::write(place.origin().join("large"), vec![1; 24 * MEGABYTE]).unwrap();
     place.mount(&["--frames", "kernel"]);
-    let mut reader =
-        Reader::new(place.command(&["run", "--owner-name", "reader"]), &place.point().join("large"));
+    let large = place.point().join("large");
+    let mut reader = Reader::new(place.command(&["run", "--owner-name", "reader"]), &large);
     (0..3).for_each(|_| reader.pass());
+    // This one advises the kernel.
+    place.ok(&["run", "--quiet", "--", "cp", large.to_str().unwrap(), "/dev/null"]);
     assert!(
         place.ok(&["stat", "--json", place.point().to_str().unwrap()]).contains("\"reader\""),
         "the mount knows it"

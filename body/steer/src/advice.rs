@@ -42,6 +42,9 @@ impl Steering {
     fn look_up(&mut self, time_ns: u64, thread: u32, descriptor: i32) -> Option<Advised> {
         let link = format!("/proc/{thread}/fd/{descriptor}");
         let opened = rustix::fs::open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        if !self.hands.files.is_steered(opened.as_fd()) {
+            return None;
+        }
         let stat = rustix::fs::fstat(&opened).ok()?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return None;

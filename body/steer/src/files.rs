@@ -61,15 +61,23 @@ pub struct Files {
 }
 
 impl Files {
-    /// Whether files of a device are steered. Those of a mount of Pantler have a steward there, and
-    /// may be served by this process: opening one under a lock could wait for itself.
+    /// Whether files of a device are steered: those of a mounted file system. Block devices and
+    /// pipes have none. Files of a mount of Pantler have a steward there, and may be served by this
+    /// process: opening one under a lock could wait for itself.
     pub fn are_steered(&mut self, dev: u32) -> bool {
         self.devices.mount_of(dev).is_some_and(|mount| !mount.is_pantler())
     }
 
-    /// Whether a device belongs to a mounted file system. Block devices and pipes do not.
-    pub fn find_mount(&mut self, dev: u32) -> bool {
-        self.devices.mount_of(dev).is_some()
+    /// The same of an open file, without asking what serves its file system.
+    pub fn is_steered(&mut self, file: BorrowedFd<'_>) -> bool {
+        let mount = self.devices.mount_of_descriptor(std::process::id(), file.as_raw_fd());
+        mount.is_some_and(|mount| !mount.is_pantler())
+    }
+
+    /// Forgets the mounted file systems if any came or went: their devices have numbers that are
+    /// used again.
+    pub fn look_at_mounts(&mut self) {
+        self.devices.look();
     }
 
     /// From now on this number is that file.
@@ -296,9 +304,9 @@ impl Files {
         self.held
     }
 
-    /// The name of an opened file in events. `None` when it is on no mounted file system.
+    /// The name of an opened file in events. `None` when it is not steered.
     pub fn key_of_opened(&mut self, file: BorrowedFd<'_>) -> Option<FileKey> {
-        self.devices.named_by_events(file).filter(|key| self.find_mount(key.dev))
+        self.devices.named_by_events(file).filter(|key| self.are_steered(key.dev))
     }
 }
 

@@ -52,6 +52,7 @@ fn read(shared: &Shared, mut feed: Feed) {
     clock::hurry();
     let mut rest = Rest::default();
     let mut next_tick_ns = 0;
+    let mut wanted_hits = false;
     let mut limits = shared.limits();
     while !shared.stopping.load(Ordering::Acquire) {
         let now_ns = clock::monotonic_ns();
@@ -64,9 +65,11 @@ fn read(shared: &Shared, mut feed: Feed) {
                 steering.tick(now_ns);
             }
             // Until these events come, nothing reads ahead of a file that was taken over.
-            if let (true, Some(watcher)) = (steering.engine.wants_hits(), shared.watcher.get()) {
+            let wants_hits = steering.engine.wants_hits();
+            if let (true, Some(watcher)) = (wants_hits && !wanted_hits, shared.watcher.get()) {
                 watcher.unpark();
             }
+            wanted_hits = wants_hits;
             (done.0, done.1, steering.engine.is_calm())
         };
         if is_tick {

@@ -241,6 +241,7 @@ impl Steering {
         self.engine.tick();
         self.obey(now_ns);
         self.hands.files.close_idle(now_ns);
+        self.hands.files.look_at_mounts();
         self.hands.end_look();
         self.recorded();
     }

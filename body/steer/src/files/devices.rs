@@ -1,11 +1,13 @@
 //! The mounted file systems, as `mountinfo` lists them, and which device events name for an open
 //! file.
 
+use std::fs::File;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
 
 use pantler_kernel::mount_table::{MountedAt, kernel_dev, mounts};
 use pantler_kernel::opened::{OpenedFile, mount_of, opened_by};
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::FileKey;
 use super::layers;
@@ -24,6 +26,8 @@ pub struct Descriptor {
 pub(crate) struct Devices {
     mounts: Vec<MountedAt>,
     unknown: Vec<u32>,
+    /// The kernel's table, to ask whether it changed.
+    table: Option<File>,
 }
 
 /// Devices remembered as not mounted before the list is read again.
@@ -48,7 +52,22 @@ impl Devices {
         found.map(|at| &self.mounts[at])
     }
 
+    /// Forgets everything if a file system was mounted or unmounted since the last look.
+    pub fn look(&mut self) {
+        let Some(table) = &self.table else { return };
+        let mut polled = [PollFd::new(table, PollFlags::PRI)];
+        // The kernel says so once for each open file.
+        let has_changed = rustix::event::poll(&mut polled, Some(&Timespec::default())) != Ok(0);
+        if has_changed {
+            self.mounts.clear();
+            self.unknown.clear();
+        }
+    }
+
     fn reload(&mut self) {
+        if self.table.is_none() {
+            self.table = File::open("/proc/self/mountinfo").ok();
+        }
         self.mounts = mounts().unwrap_or_default();
     }
 
