@@ -3,11 +3,14 @@
 //! The matrix prints a table: `cargo test -p pantler-cli --test advise -- --nocapture matrix`.
 //! Its rows are explained in docs/benchmarks/advise.md.
 
+mod place;
+
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use pantler_rig::eventually;
+use place::disk::Disk;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -51,31 +54,6 @@ fn scratch() -> Option<tempfile::TempDir> {
     assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "pantler doctor says that something is missing");
     eprintln!("SKIPPED: pantler doctor says that something is missing");
     None
-}
-
-/// A file system whose disk has the kernel's own readahead, 128 KiB: the model has that, and disks
-/// may have megabytes.
-struct Disk {
-    at: PathBuf,
-    device: String,
-    folder: tempfile::TempDir,
-}
-
-impl Disk {
-    fn new(folder: tempfile::TempDir) -> Disk {
-        // Direct: the image is not cached as well.
-        let script = "truncate -s 600M image; mkfs.ext4 -q image; mkdir at; \
-            device=$(losetup --find --show --direct-io=on image); blockdev --setra 256 $device; \
-            mount $device at; echo $device";
-        let device = must(folder.path(), &format!("set -e; {script}")).trim().to_owned();
-        Disk { at: folder.path().join("at"), device, folder }
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = ran(self.folder.path(), &format!("umount at; losetup --detach {}", self.device));
-    }
 }
 
 /// Tries of a row. Beside other work the thread that reads events gets its processor late, and more
@@ -191,7 +169,7 @@ fn prepare(at: &Path) {
 #[test]
 fn the_matrix_of_promises_and_outcomes() {
     let Some(folder) = scratch() else { return };
-    let disk = Disk::new(folder);
+    let disk = Disk::new(folder.path());
     prepare(&disk.at);
     println!("          program memory  promised      read       LRU deviation  policy");
     for row in ROWS {

@@ -7,62 +7,21 @@ mod rows;
 mod place;
 
 use pantler_rig::undisturbed;
+use place::disk::{Disk, must};
 use place::limited::Limited;
 use place::{Daemon, Place};
 use rows::{Arm, PATTERNS, ROWS, Row, SCRIPT};
 use std::collections::HashMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 
 /// Of a row's data.
 const MEGABYTES: u64 = 24;
-/// What programs hold besides files in a group with a limit: a Python of 5 MB is the largest.
+/// Memory of programs besides files, in a group with a limit: a Python of 5 MB is the largest.
 const BESIDES_BYTES: u64 = 5 << 20;
 /// Beside other work a run may see events late, and read more.
 const TRIES: usize = 3;
-
-/// A file system in an image on a loop device, with one row's data.
-struct Disk {
-    device: String,
-    at: PathBuf,
-}
-
-impl Disk {
-    fn new(folder: &Path) -> Disk {
-        let script = "set -e; truncate -s 600M image; mkfs.ext4 -q image; mkdir at; \
-            device=$(losetup --find --show --direct-io=on image); blockdev --setra 256 $device; \
-            mount -o noatime $device at; mkdir at/data; echo $device";
-        let device = must(Command::new("sh").args(["-c", script]).current_dir(folder));
-        Disk { device: device.trim().to_owned(), at: folder.join("at") }
-    }
-
-    /// Nothing of it is in memory.
-    fn fresh(&self) {
-        must(Command::new("umount").arg(&self.at));
-        must(Command::new("mount").args(["-o", "noatime", &self.device]).arg(&self.at));
-    }
-
-    fn read_bytes(&self) -> u64 {
-        let name = self.device.trim_start_matches("/dev/");
-        let stat = fs::read_to_string(format!("/sys/block/{name}/stat")).unwrap();
-        stat.split_whitespace().nth(2).unwrap().parse::<u64>().unwrap() * 512
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.at).status();
-        let _ = Command::new("losetup").args(["--detach", &self.device]).status();
-    }
-}
-
-/// Runs a command that must succeed.
-fn must(command: &mut Command) -> String {
-    let output = command.stdin(Stdio::null()).output().unwrap();
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
 
 fn script(mut command: Command, folder: &Path, what: &str, row: &Row) -> Command {
     command.arg(folder.join("programs.sh")).args([what, row.name]).current_dir(folder.join("at/data"));
@@ -83,7 +42,7 @@ fn read_bytes(place: &Place, disk: &Disk, row: &Row, arm: Arm, budget: u64) -> O
     let mut command = script(command, folder, "run", row);
     let before = disk.read_bytes();
     if row.is_limited(arm) {
-        // What a group inherits of a command is its words and its environment.
+        // The group starts it anew, with its words and its environment.
         let group = Limited::new("pantler-test-savings", budget + BESIDES_BYTES)?;
         must(group.inside(&command).current_dir(folder.join("at/data")));
     } else {
@@ -100,6 +59,7 @@ fn holds(row: &Row) -> Option<bool> {
     fs::write(folder.join("programs.sh"), SCRIPT).unwrap();
     fs::write(folder.join("patterns.py"), PATTERNS).unwrap();
     let disk = Disk::new(folder);
+    fs::create_dir(disk.at.join("data")).unwrap();
     must(&mut script(Command::new("sh"), folder, "prepare", row));
     let data = bytes_below(&disk.at.join("data").join(row.of));
     let budget = data * row.budget.0 / row.budget.1 / 4096 * 4096;

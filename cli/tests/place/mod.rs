@@ -1,6 +1,7 @@
 //! Where the tests of mounts mount.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod disk;
 pub mod limited;
 
 use std::fs;
