@@ -462,11 +462,6 @@ impl Bench {
 
     /// A command that starts inside the group.
     fn inside(&self, group: &Group, words: &[String]) -> Command {
-        let doors: Vec<String> = group.doors().iter().map(|door| door.display().to_string()).collect();
-        let mut command = Command::new(&self.own);
-        command.args(["demo-enter", &doors.join(","), "--"]).args(words).stdin(Stdio::null());
-        command.env("PANTLER_RUNTIME_DIR", self.folder.join("run"));
-        command.env_remove("SUDO_UID").env_remove("SUDO_GID");
-        command
+        group.command(&self.own, words, &self.folder)
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// What a group holds, in bytes.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
@@ -52,6 +53,17 @@ impl Group {
     /// Files into which a process writes `0` to enter.
     pub fn doors(&self) -> Vec<PathBuf> {
         self.inner.program_files()
+    }
+
+    /// A command that starts inside the group, by the program `own`, with sockets in `folder`.
+    pub fn command(&self, own: &Path, words: &[String], folder: &Path) -> Command {
+        let doors: Vec<String> = self.doors().iter().map(|door| door.display().to_string()).collect();
+        let mut command = Command::new(own);
+        command.args(["demo-enter", &doors.join(","), "--"]).args(words).stdin(Stdio::null());
+        command.env("PANTLER_RUNTIME_DIR", folder.join("run"));
+        // Everything here runs as root: the program must not become the invoking user.
+        command.env_remove("SUDO_UID").env_remove("SUDO_GID");
+        command
     }
 
     /// Folder with counters of device reads that include the groups below it.

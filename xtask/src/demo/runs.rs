@@ -203,12 +203,7 @@ impl Scene {
 
     /// A command that starts inside the group; `words` go before the program.
     fn inside(&self, group: &Group, words: Vec<String>) -> Command {
-        let doors: Vec<String> = group.doors().iter().map(|door| door.display().to_string()).collect();
-        let mut command = Command::new(&self.own);
-        command.args(["demo-enter", &doors.join(","), "--"]).args(words);
-        command.env("PANTLER_RUNTIME_DIR", self.folder.join("run"));
-        // Everything here runs as root: the program must not become the invoking user.
-        command.env_remove("SUDO_UID").env_remove("SUDO_GID").stdin(Stdio::null());
+        let mut command = group.command(&self.own, &words, &self.folder);
         // A group of its own: Ctrl-C reaches the demo alone, which ends one thing after the other.
         command.process_group(0);
         command
