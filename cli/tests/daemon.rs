@@ -157,7 +157,7 @@ fn what_a_run_reads_through_a_mount_is_steered_there_alone() {
     );
     let blocks = number(&stat(&place), "brought_in");
     assert!(blocks < 1024, "{blocks} blocks of the mount are the page cache's steward's, too");
-    // Not lazily: it fails while anybody has a file of the mount open.
+    // This `umount` fails while a file of the mount is open.
     let plain = Command::new("umount").arg(place.point()).output().unwrap();
     assert!(plain.status.success(), "{}", String::from_utf8_lossy(&plain.stderr));
     reader.end();

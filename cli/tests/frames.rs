@@ -106,7 +106,7 @@ fn a_user_s_mount_has_frames_of_its_own() {
     assert!(refused.contains("the right to watch the page cache"), "{refused}");
 }
 
-/// What turns out after the mount was made: frames are its own.
+/// A mount has frames of its own, too, where watching fails after it was made.
 #[test]
 fn a_mount_that_cannot_begin_to_watch_has_frames_of_its_own() {
     let Some(place) = Place::new() else { return };

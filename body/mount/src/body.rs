@@ -361,7 +361,7 @@ impl Body for MountBody {
     }
 
     fn end_run(&self, run: RunId) {
-        // What is told of it later is nobody's.
+        // Events that come later have no owner.
         self.core.catch_up_by(Due::Now);
         self.core.programs.end_run(run);
     }

@@ -134,7 +134,7 @@ impl Core {
         }
     }
 
-    /// Gets to know a program whose reads may never ask: events have its number only.
+    /// Gets to know a program before it reads: hits ask nothing, and events have its number only.
     pub(crate) fn introduce(&self, request: &Request) {
         if self.lends() {
             self.owner(request);

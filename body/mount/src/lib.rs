@@ -23,7 +23,7 @@
 //! | every change of content | `writing` |
 //! | which version of a file is cached | `content` |
 //! | writes beside mappings | `pages`, `dropping` |
-//! | pages of the kernel as frames, and whom it charges | `watching`, `dropping`, `groups` |
+//! | pages of the kernel as frames, and their charge | `watching`, `dropping`, `groups` |
 //! | inodes the kernel knows, open files | `inodes`, `handles` |
 //! | descriptors by user | `descriptors` |
 //! | the owner that is charged | `owners` |

@@ -12,7 +12,7 @@ const UNLOCKED: (u64, u64) = (1, 4);
 /// What a program that keeps blocks itself holds besides them: itself, its threads, its tables.
 const PROGRAM_BYTES: u64 = 32 << 20;
 
-/// What rivals are compared over: each has a table of its own.
+/// Kinds of rows and rivals: each has tables of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
     /// Files of a disk.

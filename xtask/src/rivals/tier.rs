@@ -9,7 +9,7 @@ const OWN: (u64, u64) = (1, 4);
 /// As the reader does with its files five times.
 pub const EPOCHS: u32 = 5;
 
-/// What the mount and the server have of a budget.
+/// Shares of a budget: the mount's and the server's.
 fn shares(budget: u64) -> (u64, u64) {
     let own = budget * OWN.0 / OWN.1 / 4096 * 4096;
     (own, budget - own)
@@ -39,7 +39,7 @@ pub fn mounting(budget: u64) -> [String; 4] {
     ["--cache".to_owned(), own.to_string(), "--tier".to_owned(), format!("redis://127.0.0.1:{PORT},{server}")]
 }
 
-/// What the reader is told: whom to ask first, if it asks anything but its files.
+/// What the reader is told: which server to ask first, if it asks anything but its files.
 pub fn script(rival: Rival) -> String {
     match rival {
         Rival::Redis | Rival::Memcached => format!("$READER aside {} {PORT} . {EPOCHS}", rival.name()),
