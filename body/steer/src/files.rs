@@ -7,7 +7,7 @@
 //! (`open_by_handle_at`) opens the file again where its file system has handles.
 //!
 //! D1  Every held descriptor is a regular file with the inode and device of its entry.
-//! D2  At most `DESCRIPTORS_MAX` descriptors are held.
+//! D2  At most `DESCRIPTORS_MAX` descriptors are held, by the slots that are named as held.
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -55,7 +55,8 @@ pub struct Files {
     /// Files that were opened since the last [`take_resized`](Files::take_resized), with their
     /// sizes.
     resized: Vec<(u32, u64)>,
-    held: usize,
+    /// The slots whose descriptors are held: of thousands of files that were read, few are open.
+    held: Vec<u32>,
     devices: Devices,
     threads: Threads,
 }
@@ -85,9 +86,8 @@ impl Files {
         if self.slots.len() <= slot as usize {
             self.slots.resize_with(slot as usize + 1, OpenFile::default);
         }
-        let new = OpenFile { key, ..OpenFile::default() };
-        let before = std::mem::replace(&mut self.slots[slot as usize], new);
-        self.held -= usize::from(before.descriptor.is_some());
+        self.close(slot);
+        self.slots[slot as usize] = OpenFile { key, ..OpenFile::default() };
     }
 
     /// Size in blocks when the file was last opened; 0 before that.
@@ -106,9 +106,9 @@ impl Files {
     }
 
     /// Looks for the file among the descriptors of a thread, then among what its process has
-    /// mapped, and at last by its number, for a program that closed it at once. Returns the
-    /// descriptors under which the thread has it open.
-    pub fn resolve(&mut self, slot: u32, tid: u32, now_ns: u64) -> Vec<Descriptor> {
+    /// mapped, if it may be there, and at last by its number, for a program that closed it at once.
+    /// Returns the descriptors under which the thread has it open.
+    pub fn resolve(&mut self, slot: u32, tid: u32, may_be_mapped: bool, now_ns: u64) -> Vec<Descriptor> {
         let file = &self.slots[slot as usize];
         let (key, resolved) = (file.key, file.size_blocks != 0);
         let descriptors = self.devices.descriptors_of(tid, key);
@@ -118,7 +118,7 @@ impl Files {
         let opened = |descriptor: &Descriptor| format!("/proc/{tid}/fd/{}", descriptor.number);
         let found = descriptors.iter().map(opened).any(|link| self.accept_link(slot, &link, now_ns));
         let is_it = |dev, ino| self.devices.is_mapped_as(key, dev, ino);
-        let mapped = if found { None } else { mappings_of(tid, is_it).first().copied() };
+        let mapped = if found || !may_be_mapped { None } else { mappings_of(tid, is_it).first().copied() };
         let link = mapped.map(|mapping| format!("/proc/{tid}/map_files/{}", mapping.name()));
         let found = found || link.is_some_and(|link| self.accept_link(slot, &link, now_ns));
         if !found {
@@ -145,9 +145,8 @@ impl Files {
         if !self.accept_link(slot, &format!("/proc/self/fd/{}", file.as_raw_fd()), now_ns) {
             return false;
         }
-        let file = &mut self.slots[slot as usize];
-        if !was_open && file.handle.is_some() && file.descriptor.take().is_some() {
-            self.held -= 1;
+        if !was_open && self.slots[slot as usize].handle.is_some() {
+            self.close(slot);
         }
         true
     }
@@ -208,9 +207,9 @@ impl Files {
         }
         file.used_ns = now_ns;
         if file.descriptor.replace(opened.into()).is_none() {
-            self.held += 1;
+            self.held.push(slot);
         }
-        if self.held > DESCRIPTORS_MAX {
+        if self.held.len() > DESCRIPTORS_MAX {
             self.close_oldest(slot);
         }
         true
@@ -218,14 +217,15 @@ impl Files {
 
     /// All may have been used in the same round: the one that is about to be used stays open.
     fn close_oldest(&mut self, except: u32) {
-        let others = self
-            .slots
-            .iter_mut()
-            .zip(0..)
-            .filter(|(file, slot)| file.descriptor.is_some() && *slot != except);
-        if let Some((file, _)) = others.min_by_key(|(file, _)| file.used_ns) {
-            file.descriptor = None;
-            self.held -= 1;
+        let others = self.held.iter().copied().filter(|&slot| slot != except);
+        if let Some(oldest) = others.min_by_key(|&slot| self.slots[slot as usize].used_ns) {
+            self.close(oldest);
+        }
+    }
+
+    fn close(&mut self, slot: u32) {
+        if self.slots[slot as usize].descriptor.take().is_some() {
+            self.held.retain(|&held| held != slot);
         }
     }
 
@@ -260,6 +260,11 @@ impl Files {
         self.slots[slot as usize].mappers.note(thread, &mut self.threads);
     }
 
+    /// Whether pages of the file were mapped for a thread, as far as that was told.
+    pub fn was_mapped(&self, slot: u32) -> bool {
+        !self.slots[slot as usize].mappers.processes().is_empty()
+    }
+
     /// A thread began or ended.
     pub fn forget_thread(&mut self, thread: u32) {
         self.threads.forget(thread);
@@ -286,22 +291,19 @@ impl Files {
 
     /// Closes descriptors that were idle for a while, and those of deleted files at once.
     pub fn close_idle(&mut self, now_ns: u64) {
-        if self.held == 0 {
-            return;
-        }
-        for file in &mut self.slots {
-            let Some(descriptor) = &file.descriptor else { continue };
-            let deleted = rustix::fs::fstat(descriptor).is_ok_and(|stat| stat.st_nlink == 0);
-            if deleted || now_ns.saturating_sub(file.used_ns) > IDLE_NS {
-                file.descriptor = None;
-                self.held -= 1;
+        for slot in self.held.clone() {
+            let file = &self.slots[slot as usize];
+            let is_deleted = |descriptor| rustix::fs::fstat(descriptor).is_ok_and(|stat| stat.st_nlink == 0);
+            let is_idle = now_ns.saturating_sub(file.used_ns) > IDLE_NS;
+            if is_idle || file.descriptor.as_ref().is_some_and(is_deleted) {
+                self.close(slot);
             }
         }
     }
 
     /// Descriptors held now.
     pub fn held(&self) -> usize {
-        self.held
+        self.held.len()
     }
 
     /// The name of an opened file in events. `None` when it is not steered.
@@ -322,7 +324,7 @@ mod tests {
         let key = files.key_of_opened(file.as_file().as_fd()).expect("a mounted file system");
         let slot = 0;
         files.begin(slot, key);
-        let numbers = files.resolve(slot, std::process::id(), 1);
+        let numbers = files.resolve(slot, std::process::id(), true, 1);
         let numbers: Vec<i32> = numbers.iter().map(|found| found.number).collect();
         assert_eq!(numbers, [file.as_file().as_raw_fd()]);
         assert_eq!(files.size_blocks(slot), 3);

@@ -106,9 +106,12 @@ impl Hands {
         }
     }
 
-    /// Looks for a file where a thread has it open. Says whether it can be acted on.
-    pub(crate) fn find(&mut self, file: u32, thread: u32, now_ns: u64) -> bool {
-        let descriptors = self.files.resolve(file, thread, now_ns);
+    /// Looks for a file where a thread has it open. Says whether it can be acted on. Unless it is
+    /// told what is mapped (`maps_are_told`), any file may be.
+    pub(crate) fn find(&mut self, file: u32, thread: u32, maps_are_told: bool, now_ns: u64) -> bool {
+        // A list of mappings takes longer to read than all else that is looked at.
+        let may_be_mapped = !maps_are_told || self.files.was_mapped(file);
+        let descriptors = self.files.resolve(file, thread, may_be_mapped, now_ns);
         self.found = Some((file, thread, descriptors));
         self.files.size_blocks(file) != 0
     }
@@ -116,7 +119,7 @@ impl Hands {
     fn take_over(&mut self, file: u32, thread: u32, now_ns: u64) -> Answer {
         let descriptors = match self.found.take() {
             Some((of, by, descriptors)) if (of, by) == (file, thread) => descriptors,
-            _ => self.files.resolve(file, thread, now_ns),
+            _ => self.files.resolve(file, thread, true, now_ns),
         };
         let taken = descriptors.iter().filter(|&&found| self.taken_over.take(thread, found).is_ok());
         if taken.count() > 0 { Answer::Done } else { Answer::Failed }

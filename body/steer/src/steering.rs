@@ -286,7 +286,8 @@ impl Steering {
     }
 
     fn find(&mut self, file: u32, thread: u32, now_ns: u64) -> Answer {
-        if !self.hands.find(file, thread, now_ns) {
+        let maps_are_told = !self.engine.is_calm();
+        if !self.hands.find(file, thread, maps_are_told, now_ns) {
             return Answer::Unreachable;
         }
         self.apply_profiles(file);
