@@ -34,6 +34,9 @@ const CROWD: usize = 1_000;
 const IDLE_ROUNDS: u32 = 4;
 /// The same while something is still to be done.
 const BUSY_ROUNDS: u32 = 40;
+/// Times that events are taken in a row, of a buffer that has more of them, before the engine works.
+/// All that is in a buffer of the usual size is taken by then: nothing is lost while it works.
+const TAKES_MAX: u32 = 40;
 /// Time between two ticks of the engine.
 const TICK_NS: u64 = 100_000_000;
 
@@ -54,12 +57,20 @@ fn read(shared: &Shared, mut feed: Feed) {
     let mut next_tick_ns = 0;
     let mut wanted_hits = false;
     let mut limits = shared.limits();
+    let (mut taken, mut takes, mut brought_in) = (0, 0, 0);
     while !shared.stopping.load(Ordering::Acquire) {
         let now_ns = clock::monotonic_ns();
         let is_tick = now_ns >= next_tick_ns;
-        let (events, busy, calm) = {
+        let (busy, calm) = {
             let mut steering = shared.steering();
-            let Some(done) = round(&mut steering, &mut feed, &limits, now_ns) else { return };
+            let Some(took) = take(&mut steering, &mut feed, &limits, now_ns) else { return };
+            (taken, takes) = (taken + took, takes + 1);
+            if feed.is_behind() && takes < TAKES_MAX {
+                // The engine decides by all that happened. Others may have the lock meanwhile.
+                continue;
+            }
+            let before = std::mem::replace(&mut brought_in, steering.counters().brought_in);
+            let busy = work(&mut steering, &mut feed, now_ns) || brought_in != before;
             if is_tick {
                 next_tick_ns = now_ns + TICK_NS;
                 steering.tick(now_ns);
@@ -70,8 +81,10 @@ fn read(shared: &Shared, mut feed: Feed) {
                 watcher.unpark();
             }
             wanted_hits = wants_hits;
-            (done.0, done.1, steering.engine.is_calm())
+            (busy, steering.engine.is_calm())
         };
+        let events = std::mem::take(&mut taken);
+        takes = 0;
         if is_tick {
             // They may change.
             limits = shared.limits();
@@ -86,13 +99,20 @@ fn read(shared: &Shared, mut feed: Feed) {
     }
     // What came until now is counted; nothing more is dropped.
     let mut steering = shared.steering();
-    round(&mut steering, &mut feed, &limits, clock::monotonic_ns());
+    let now_ns = clock::monotonic_ns();
+    for _ in 0..TAKES_MAX {
+        let took = take(&mut steering, &mut feed, &limits, now_ns);
+        if took.is_none() || !feed.is_behind() {
+            break;
+        }
+    }
+    work(&mut steering, &mut feed, now_ns);
     steering.recorded();
 }
 
-/// One round; `None` when the buffers cannot be read any more.
-fn round(steering: &mut Steering, feed: &mut Feed, limits: &Gauge, now_ns: u64) -> Option<(usize, bool)> {
-    let before = steering.counters().brought_in;
+/// Takes the events that are there, or as many as a queue holds. Returns how many; `None` when the
+/// buffers cannot be read any more.
+fn take(steering: &mut Steering, feed: &mut Feed, limits: &Gauge, now_ns: u64) -> Option<usize> {
     // Before the events: all blocks that are charged now are known after them.
     let room = limits.room();
     if let Err(error) = feed.fill() {
@@ -107,16 +127,23 @@ fn round(steering: &mut Steering, feed: &mut Feed, limits: &Gauge, now_ns: u64) 
     });
     steering.take_hints(feed.taken_until_ns());
     steering.taken_until_ns = feed.taken_until_ns();
-    let lost = feed.take_lost();
-    if lost > 0 {
-        steering.lost(lost, now_ns);
-    }
     if let Some(Left { bytes, kernel_reclaims }) = room {
         let room = Spare { blocks: bytes / pages::block_bytes(), kernel_reclaims };
-        steering.engine.limited(now_ns, room, feed.is_behind());
+        steering.engine.limited(now_ns, room, feed.is_behind() || feed.has_lost());
     }
-    let worked = steering.round(now_ns);
-    Some((events, worked || steering.counters().brought_in != before))
+    Some(events)
+}
+
+/// Has the engine work on what was taken. Says whether that should soon be followed up.
+fn work(steering: &mut Steering, feed: &mut Feed, now_ns: u64) -> bool {
+    // What is asked of the kernel is true now: older events must not come after the answer.
+    if !feed.is_behind() {
+        let lost = feed.take_lost();
+        if lost > 0 {
+            steering.lost(lost, now_ns);
+        }
+    }
+    steering.round(now_ns)
 }
 
 /// Waits for an event, a wake or the next tick.

@@ -6,6 +6,7 @@ use std::fs;
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 
+use common::disk::Disk;
 use common::{
     Scratch, blocks, blocks_not_dropped, cached_blocks, in_turn, least_used, policy, scale, sh, start,
     start_with,
@@ -167,6 +168,34 @@ fn rules_hold_for_files_that_were_closed_at_once() {
             "{named} blocks of 8 MiB have the priority: {levels:?} {:?}",
             steer.counters()
         );
+        steer.validate();
+    });
+}
+
+/// Each file is looked for once, which takes longer than to read it. Meanwhile more happens than a
+/// buffer holds, and what is lost is not held to the budget.
+#[test]
+fn the_engine_keeps_up_with_thousands_of_small_files() {
+    in_turn(|| {
+        let Some(disk) = Disk::fast("mkfs.ext4 -q", 160 * MIB) else { return };
+        let of = |part: u32| (0..4000).map(move |number| format!("{part}-{number}"));
+        let files: Vec<String> = (0..2).flat_map(of).map(|name| disk.path(&name)).collect();
+        for file in &files {
+            fs::write(file, vec![1; 12 << 10]).expect("written");
+        }
+        common::outside(&format!("sync -f {}", disk.path(".")));
+        for file in &files {
+            common::forget(file);
+        }
+        let budget = files.len() as u64 * (12u64 << 10).next_multiple_of(block_bytes()) / 3;
+        let steer = start(budget);
+        let pass = |part| format!("find {} -name '{part}-*' | xargs cat > /dev/null", disk.path("."));
+        sh(&steer, &format!("for i in 1 2 3 4; do {} & {}; wait; done", pass(0), pass(1)));
+        steer.wait_until_calm();
+        let cached: u64 = files.iter().map(|file| cached_blocks(file)).sum();
+        let counters = steer.counters();
+        assert_eq!(counters.events_lost, 0, "{counters:?}");
+        assert!(cached * block_bytes() <= budget + budget / 50, "{cached} blocks are cached: {counters:?}");
         steer.validate();
     });
 }

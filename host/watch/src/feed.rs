@@ -119,6 +119,11 @@ impl Feed {
         self.lanes.iter().any(|lane| lane.cut_ns.is_some())
     }
 
+    /// Whether events were lost since the last call of [`take_lost`](Self::take_lost).
+    pub fn has_lost(&self) -> bool {
+        self.lost > 0
+    }
+
     /// Takes the number of events lost since the last call, at least one per loss.
     pub fn take_lost(&mut self) -> u64 {
         std::mem::take(&mut self.lost)
