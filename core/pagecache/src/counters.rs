@@ -26,7 +26,8 @@ counters! {
     references,
     /// References to blocks that another program had brought in.
     foreign,
-    /// Those of them to mapped pages, such as those of libraries.
+    /// Those of them to mapped pages, such as those of libraries. Pages around one that is mapped
+    /// count if they are in no memory, too.
     foreign_mapped,
     /// Blocks brought in by the run's threads and by our readahead: what was read from the device
     /// (or written anew).
