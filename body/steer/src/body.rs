@@ -110,7 +110,11 @@ impl SteerBody {
 
     /// The counters by owner, priority and file, without a check of the speaker.
     pub(crate) fn full_stat(&self) -> BodyStat {
-        let steering = &*self.0.steering();
+        let steering = &mut *self.0.steering();
+        let (shown, files_left_out) = files_shown(&steering.engine);
+        let now_ns = clock::monotonic_ns();
+        shown.iter().for_each(|&file| steering.hands.files.name(file, now_ns));
+        let steering = &*steering;
         let engine = &steering.engine;
         let counters = engine.counters();
         // Without a count of the device for these programs alone: what came into the page cache.
@@ -132,7 +136,7 @@ impl SteerBody {
         body_counters.insert("lru_sampled_one_in".to_owned(), engine.lru().one_in().into());
         body_counters.insert("advice_missed".to_owned(), steering.advice_missed);
         body_counters.insert("descriptors_held".to_owned(), steering.hands.files.held() as u64);
-        let (files, files_left_out) = file_stats(steering);
+        let files = file_stats(steering, &shown);
         BodyStat {
             totals,
             followed: engine.steward().followed(),
@@ -433,13 +437,19 @@ fn fetched_blocks(steering: &Steering) -> u64 {
 }
 
 /// The files with most blocks, and how many are not among them.
-fn file_stats(steering: &Steering) -> (Vec<FileStat>, u64) {
-    let Steering { engine, hands, .. } = steering;
+fn files_shown(engine: &Engine) -> (Vec<u32>, u64) {
     let mut files: Vec<_> = engine.files().iter().filter(|(_, file)| file.references > 0).collect();
     files.sort_by_key(|(slot, file)| (std::cmp::Reverse(file.blocks), *slot));
+    let left_out = files.len().saturating_sub(FILES_SHOWN) as u64;
+    (files.into_iter().take(FILES_SHOWN).map(|(slot, _)| slot).collect(), left_out)
+}
+
+fn file_stats(steering: &Steering, shown: &[u32]) -> Vec<FileStat> {
+    let Steering { engine, hands, .. } = steering;
     let ahead_used: HashMap<_, u64> =
         engine.steward().files().map(|stat| (stat.id, stat.traffic.ahead_used)).collect();
-    let stat = |(slot, file): (u32, &pantler_pagecache::File)| {
+    let stat = |&slot: &u32| {
+        let file = engine.file(slot);
         let FileKey { dev, ino } = file.key;
         let unnamed = || format!("device {}:{} inode {ino}", dev >> 20, dev & 0xf_ffff).into();
         let read = file.brought_in.min(file.references);
@@ -457,6 +467,5 @@ fn file_stats(steering: &Steering) -> (Vec<FileStat>, u64) {
             },
         }
     };
-    let left_out = files.len().saturating_sub(FILES_SHOWN) as u64;
-    (files.into_iter().take(FILES_SHOWN).map(stat).collect(), left_out)
+    shown.iter().map(stat).collect()
 }

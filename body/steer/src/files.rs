@@ -127,6 +127,13 @@ impl Files {
         descriptors
     }
 
+    /// Looks for a name of a file that has none yet: what is small is acted on without one.
+    pub fn name(&mut self, slot: u32, now_ns: u64) {
+        if self.slots.get(slot as usize).is_some_and(|file| file.path.is_none()) {
+            self.name_by_number(slot, now_ns);
+        }
+    }
+
     /// Opens a file by the number of its inode, where its file system knows files by that, and
     /// takes the name that the kernel still has for it. A name that leads elsewhere is none.
     fn name_by_number(&mut self, slot: u32, now_ns: u64) {

@@ -72,15 +72,17 @@ pub(crate) fn run(shared: &Shared) {
             rest(shared);
         }
         let Some(instance) = &shared.others else { continue };
-        let mut steering = shared.steering();
-        let files: BTreeSet<FileKey> = {
-            let engine = &mut steering.engine;
+        let filter = {
+            let engine = &mut shared.steering().engine;
             calm = if engine.take_new_files() { 0 } else { calm + 1 };
-            engine.files().iter().filter(|(_, file)| file.brought_in > 0).map(|(_, file)| file.key).collect()
+            let read =
+                || engine.files().iter().filter(|(_, file)| file.brought_in > 0).map(|(_, file)| file.key);
+            let few: BTreeSet<FileKey> = read().take(FILES_IN_FILTER + 1).collect();
+            match calm >= CALM_LOOKS && few.len() <= FILES_IN_FILTER {
+                true => of_files(&few),
+                false => of_devices(&read().map(|file| file.dev).collect()),
+            }
         };
-        drop(steering);
-        let single = calm >= CALM_LOOKS && files.len() <= FILES_IN_FILTER;
-        let filter = expression(&files, single);
         if filter != set {
             for kind in Kind::ALL {
                 if let Err(error) = instance.filter(kind, &filter) {
@@ -187,19 +189,24 @@ pub(crate) fn wake(shared: &Shared) -> Result<(), SteerError> {
     Ok(())
 }
 
-/// The filter for these files: by device, or by device and inode. `0` lets everything through.
-fn expression(files: &BTreeSet<FileKey>, single: bool) -> String {
-    if files.is_empty() {
-        return "0".to_owned();
-    }
-    let any = |alternatives: Vec<String>| alternatives.join(" || ");
-    let of_device = |files: &[FileKey]| {
-        let device = format!("s_dev == {}", files[0].dev);
-        let inodes = || any(files.iter().map(|file| format!("i_ino == {}", file.ino)).collect());
-        if single { format!("{device} && ({})", inodes()) } else { device }
-    };
+/// The filter for files of these devices. `0` lets everything through.
+fn of_devices(devices: &BTreeSet<u32>) -> String {
+    any(devices.iter().map(|device| format!("s_dev == {device}")))
+}
+
+/// The filter for these files. `0` lets everything through.
+fn of_files(files: &BTreeSet<FileKey>) -> String {
     let files: Vec<FileKey> = files.iter().copied().collect();
-    any(files.chunk_by(|one, next| one.dev == next.dev).map(of_device).collect())
+    let of_device = |files: &[FileKey]| {
+        let inodes = any(files.iter().map(|file| format!("i_ino == {}", file.ino)));
+        format!("s_dev == {} && ({inodes})", files[0].dev)
+    };
+    any(files.chunk_by(|one, next| one.dev == next.dev).map(of_device))
+}
+
+fn any(alternatives: impl Iterator<Item = String>) -> String {
+    let all = alternatives.collect::<Vec<String>>().join(" || ");
+    if all.is_empty() { "0".to_owned() } else { all }
 }
 
 #[cfg(test)]
@@ -210,11 +217,12 @@ mod tests {
     fn filters_are_written_in_the_kernel_s_language() {
         let files: BTreeSet<FileKey> =
             [(1, 5), (1, 9), (2, 5)].into_iter().map(|(dev, ino)| FileKey { dev, ino }).collect();
-        assert_eq!(expression(&files, false), "s_dev == 1 || s_dev == 2");
+        let devices = files.iter().map(|file| file.dev).collect();
+        assert_eq!(of_devices(&devices), "s_dev == 1 || s_dev == 2");
         assert_eq!(
-            expression(&files, true),
+            of_files(&files),
             "s_dev == 1 && (i_ino == 5 || i_ino == 9) || s_dev == 2 && (i_ino == 5)"
         );
-        assert_eq!(expression(&BTreeSet::new(), true), "0");
+        assert_eq!([of_devices(&BTreeSet::new()), of_files(&BTreeSet::new())], ["0", "0"]);
     }
 }

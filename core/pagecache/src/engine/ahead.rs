@@ -149,6 +149,8 @@ impl Ahead {
             return;
         }
         if !known.is_found() {
+            // A read is told of as long as it was asked for: of a small file no more was read.
+            let run = run.min(known.blocks.into());
             let is_eager = beliefs.evicts_soon() || self.finds_early || run >= self.find_blocks;
             if is_eager && known.is_worth_a_search() {
                 self.search(actor);
