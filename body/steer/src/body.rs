@@ -3,6 +3,7 @@
 //! A session for one run is one owner, and all hints of its user that name no owner mean this one.
 //! Where runs join, each is an owner, and hints name it or come from a process of it.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -282,7 +283,12 @@ impl Body for SteerBody {
         let owner = owners.session().or_else(|| story.first_owner()).unwrap_or(OwnerId(u64::MAX));
         let priority = id.map_or(0, |id| steward.priority(owner, id));
         // Of the version that the decision was about: the slot may be another file's by now.
-        let path_of = |file: FileId| Some(hands.files.path(engine.number(file)?)?.display().to_string());
+        let files = RefCell::new(&mut hands.files);
+        let path_of = |file: FileId| {
+            let (slot, mut files) = (engine.number(file)?, files.borrow_mut());
+            files.name(slot, clock::monotonic_ns());
+            Some(files.path(slot)?.display().to_string())
+        };
         Ok(FileExplanation {
             body,
             path: path.to_path_buf(),

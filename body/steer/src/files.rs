@@ -81,6 +81,11 @@ impl Files {
         self.devices.look();
     }
 
+    /// Whether any overlay is mounted.
+    pub fn have_overlays(&self) -> bool {
+        self.devices.have_overlays()
+    }
+
     /// From now on this number is that file.
     pub fn begin(&mut self, slot: u32, key: FileKey) {
         if self.slots.len() <= slot as usize {
@@ -110,7 +115,7 @@ impl Files {
     /// Returns the descriptors under which the thread has it open.
     pub fn resolve(&mut self, slot: u32, tid: u32, may_be_mapped: bool, now_ns: u64) -> Vec<Descriptor> {
         let file = &self.slots[slot as usize];
-        let (key, resolved) = (file.key, file.size_blocks != 0);
+        let (key, resolved) = (file.key, file.size_blocks != 0 && file.path.is_some());
         let descriptors = self.devices.descriptors_of(tid, key);
         if resolved {
             return descriptors;

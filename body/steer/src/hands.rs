@@ -106,6 +106,13 @@ impl Hands {
         }
     }
 
+    /// Opens a file by its number alone, without a name, in half the time of a search. The size in
+    /// blocks; `None` where that cannot be done, or where programs know files by names of overlays.
+    pub(crate) fn reach(&mut self, file: u32, now_ns: u64) -> Option<u64> {
+        let is_reached = !self.files.have_overlays() && self.files.descriptor(file, now_ns).is_some();
+        is_reached.then(|| self.files.size_blocks(file))
+    }
+
     /// Looks for a file where a thread has it open. Says whether it can be acted on. Unless it is
     /// told what is mapped (`maps_are_told`), any file may be.
     pub(crate) fn find(&mut self, file: u32, thread: u32, maps_are_told: bool, now_ns: u64) -> bool {

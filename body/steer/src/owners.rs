@@ -324,6 +324,13 @@ impl Owners {
 
     // Files.
 
+    /// Whether rules are about names of files, or may be.
+    pub fn need_names(&self) -> bool {
+        let has_rules =
+            |known: &Known| known.profile.as_ref().is_some_and(|profile| !profile.files.is_empty());
+        self.takes_runs || self.known.values().any(has_rules)
+    }
+
     /// A file was found, or told of: what the profiles of all owners say about it counts from now
     /// on.
     pub fn apply_profiles(&self, engine: &mut Engine, file: u32, path: &Path) {

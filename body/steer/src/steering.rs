@@ -286,6 +286,12 @@ impl Steering {
     }
 
     fn find(&mut self, file: u32, thread: u32, now_ns: u64) -> Answer {
+        if !self.owners.need_names()
+            && let Some(size_blocks) = self.hands.reach(file, now_ns)
+            && !self.engine.is_large(size_blocks)
+        {
+            return Answer::Found { size_blocks };
+        }
         let maps_are_told = !self.engine.is_calm();
         if !self.hands.find(file, thread, maps_are_told, now_ns) {
             return Answer::Unreachable;

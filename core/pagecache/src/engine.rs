@@ -604,6 +604,11 @@ impl Engine {
         self.beliefs.file_mut(file).size_blocks = size_blocks;
     }
 
+    /// Whether a file of this size may be read ahead through the descriptors of the program.
+    pub fn is_large(&self, size_blocks: u64) -> bool {
+        self.ahead.is_large(size_blocks)
+    }
+
     /// A hint gave a file a priority: it is not forgotten while nothing of it is cached.
     pub fn keep_hinted(&mut self, file: u32) {
         self.beliefs.file_mut(file).is_hinted = true;

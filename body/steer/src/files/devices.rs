@@ -89,6 +89,11 @@ impl Devices {
         self.mounts.iter().any(|mount| mount.dev == dev && mount.is_remote())
     }
 
+    /// Whether any overlay is mounted, as far as known.
+    pub fn have_overlays(&self) -> bool {
+        self.mounts.iter().any(MountedAt::is_overlay)
+    }
+
     /// The descriptors under which a thread has the file open.
     pub fn descriptors_of(&mut self, tid: u32, key: FileKey) -> Vec<Descriptor> {
         let mut found = Vec::new();

@@ -166,8 +166,13 @@ impl Ahead {
     /// needs no bound on its readahead, and one that is read at random has none.
     fn is_worth_it(&self, beliefs: &Beliefs, actor: Actor) -> bool {
         let known = beliefs.file(actor.file);
-        let is_large = known.is_found() && known.size_blocks >= self.take_over_blocks;
+        let is_large = known.is_found() && self.is_large(known.size_blocks);
         is_large && !known.habit(actor.owner).is_random && beliefs.overflows(actor.file)
+    }
+
+    /// Whether a file of this size may be read ahead in the kernel's place.
+    pub(super) fn is_large(&self, size_blocks: u64) -> bool {
+        size_blocks >= self.take_over_blocks
     }
 
     /// Reads ahead of a mapping. Of a page that is missing the kernel reads as much before it as
