@@ -14,6 +14,8 @@ use crate::{Block, OwnerId};
 pub enum Rule {
     /// It was the candidate from the LRU end (L2, L3).
     LeastRecentlyUsed,
+    /// It was the candidate because its owner scans, and another's block was older (L2).
+    Scanned,
     /// It was the candidate that a placeholder named (L2).
     Placeholder,
     /// Its owner's manager named it instead of the candidate (L3, L4).

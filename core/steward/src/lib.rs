@@ -65,6 +65,7 @@ pub mod placement;
 mod remembering;
 pub mod rooms;
 mod sampled_lru;
+mod scan;
 pub mod scheduling;
 mod shadow;
 mod stat;

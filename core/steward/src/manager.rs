@@ -20,6 +20,7 @@ use pantler_policy::{Handle, Iter, Links, List, ListPolicy, Lru, Policy, PolicyN
 
 use crate::entry::{Entries, Entry};
 use crate::remembering::{HANDLES_MIN_COMMON, Remembering};
+use crate::scan::Scan;
 use crate::{Block, FileId, HintError, Limits};
 
 /// One priority and its blocks.
@@ -38,6 +39,8 @@ pub(crate) struct Manager {
     priorities: HashMap<FileId, i32, FixedState>,
     /// Whether its owner has said nothing: its policy is found.
     pub(crate) is_silent: bool,
+    /// Whether its owner scans (L2); with what is found alone.
+    scan: Option<Box<Scan>>,
 }
 
 impl Manager {
@@ -51,7 +54,8 @@ impl Manager {
     /// A manager without hints: priority 0, LRU.
     pub(crate) fn new(seed: u64) -> Self {
         let priorities = HashMap::with_hasher(FixedState::with_seed(seed));
-        let mut manager = Self { levels: Vec::new(), order: Vec::new(), priorities, is_silent: false };
+        let mut manager =
+            Self { levels: Vec::new(), order: Vec::new(), priorities, is_silent: false, scan: None };
         manager.add_level(0);
         manager
     }
@@ -61,11 +65,57 @@ impl Manager {
         Self::common(seed, policy, 1)
     }
 
+    // Scans (L2).
+
+    /// From now on it is seen whether the owner scans, in a cache of `frames` frames.
+    pub(crate) fn watch_for_scans(&mut self, seed: u64, frames: u32) {
+        self.scan = Some(Box::new(Scan::new(seed, frames)));
+    }
+
+    /// The owner has said something: it is no scan to the steward any more.
+    pub(crate) fn is_told(&mut self) {
+        (self.is_silent, self.scan) = (false, None);
+    }
+
+    /// The cache has another number of frames.
+    pub(crate) fn set_frames(&mut self, frames: u32) {
+        if let Some(scan) = &mut self.scan {
+            scan.set_frames(frames);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn scans(&self) -> bool {
+        self.scan.as_deref().is_some_and(Scan::is_on)
+    }
+
+    /// The blocks of an owner that scans, if they are more than it keeps.
+    pub(crate) fn scanned(&self) -> Option<u32> {
+        let scan = self.scan.as_deref().filter(|scan| scan.is_on())?;
+        let held = self.levels.iter().map(|level| level.blocks.len()).sum();
+        (held > scan.kept()).then_some(held)
+    }
+
+    /// The owner gives a frame because it scans.
+    pub(crate) fn give(&mut self) {
+        if let Some(scan) = &mut self.scan {
+            scan.give();
+        }
+    }
+
+    /// Whether the owner may miss a block because it gave a frame.
+    pub(crate) fn has_given(&self) -> bool {
+        self.scan.as_deref().is_some_and(Scan::has_given)
+    }
+
     // Notices.
 
     /// A block that is not cached was referenced, and will come to this owner: a sixth notice, for
     /// policies that remember what left. Said before room is made.
     pub(crate) fn missing_block(&mut self, block: Block) {
+        if let Some(scan) = &mut self.scan {
+            scan.refer(block, true);
+        }
         let level = self.long_term_level(block.file);
         self.levels[level as usize].blocks.miss(block);
     }
@@ -89,6 +139,9 @@ impl Manager {
     /// A block of this owner was referenced. A temporary priority ends here (C3).
     #[inline]
     pub(crate) fn block_accessed(&mut self, links: &mut Links, entry: &mut Entry, frame: Handle) {
+        if let Some(scan) = &mut self.scan {
+            scan.refer(entry.block, false);
+        }
         if entry.temporary {
             self.block_gone(links, entry, frame);
             self.new_block(links, entry, frame);
@@ -254,6 +307,7 @@ impl Manager {
     }
 
     pub(crate) fn validate(&self, links: &Links, entry: impl Fn(Handle) -> Entry) {
+        self.scan.iter().for_each(|scan| scan.validate());
         let mut order = self.order.clone();
         assert!(
             order.is_sorted_by_key(|&level| self.levels[level as usize].priority),

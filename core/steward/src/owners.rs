@@ -24,6 +24,8 @@
 //! O4  `programs` counts the records of programs. Each is alive and has a manager, and `member_of`
 //!     names one of them, or the common owner.
 //!
+//! O5  Each owner that scans is in `scanning`, once.
+//!
 //! A *program* is what owners without control have in common that run one after the other or beside
 //! each other: it has a manager, which keeps their blocks as the common owner's does. What that
 //! learnt outlives each of them. Why so: docs/decisions/0159-programs-on-a-mount.md.
@@ -85,6 +87,8 @@ pub(crate) struct Owners {
     managed: Links,
     in_control: u32,
     programs: u32,
+    /// Owners that scan, and some that did.
+    scanning: Vec<OwnerKey>,
     /// Counters of owners without a record any more.
     past: Counters,
     max: u32,
@@ -100,6 +104,7 @@ impl Owners {
             managed: Links::with_stamps(0),
             in_control: 0,
             programs: 0,
+            scanning: Vec::new(),
             past: Counters::default(),
             max,
         }
@@ -389,9 +394,45 @@ impl Owners {
     /// The manager that will keep a missing block of `owner` learns of the reference.
     #[inline]
     pub(crate) fn missing_block(&mut self, owner: OwnerKey, block: Block) {
-        if let Some((manager, _)) = self.manager_for_mut(owner) {
-            manager.missing_block(block);
+        let keeper = self.keeper(owner);
+        let Some((manager, _)) = self.manager_mut(keeper) else { return };
+        manager.missing_block(block);
+        if manager.scans() && !self.scanning.contains(&keeper) {
+            self.scanning.push(keeper);
         }
+    }
+
+    // Scans.
+
+    /// The cache has another number of frames.
+    pub(crate) fn set_frames(&mut self, frames: u32) {
+        self.managers_mut().for_each(|manager| manager.set_frames(frames));
+        let scanning = self.managers().filter(|(_, manager)| manager.scans()).map(|(key, _)| key);
+        self.scanning = scanning.collect();
+    }
+
+    /// L2: the owner that gives a frame instead of `keeper`: of those that scan the one with most
+    ///     blocks.
+    pub(crate) fn gives_for(&mut self, keeper: OwnerKey) -> Option<OwnerKey> {
+        if self.scanning.is_empty() {
+            return None;
+        }
+        let mut scanning = core::mem::take(&mut self.scanning);
+        scanning.retain(|&key| self.manager(key).is_some_and(Manager::scans));
+        let held = |&key: &OwnerKey| Some((self.manager(key)?.scanned()?, key));
+        let most = scanning.iter().filter_map(held).max();
+        let is_spared = self.manager(keeper).is_some() && held(&keeper).is_none();
+        self.scanning = scanning;
+        let (_, giver) = most.filter(|_| is_spared)?;
+        if let Some((manager, _)) = self.manager_mut(giver) {
+            manager.give();
+        }
+        Some(giver)
+    }
+
+    /// Whether an owner may miss a block because it gave a frame.
+    pub(crate) fn has_given(&self, owner: OwnerKey) -> bool {
+        self.manager_for(owner).is_some_and(Manager::has_given)
     }
 
     /// L3: a manager that is asked names a victim, which leaves its list.
@@ -472,6 +513,13 @@ impl Owners {
         assert_eq!(self.programs as usize, managed.count(), "O4: programs without a manager");
         for record in self.records.iter().filter(|record| record.in_use()) {
             assert!(record.member_of == COMMON || self.is_program(record.member_of), "O4: no program");
+        }
+        for (key, manager) in self.managers() {
+            let listed = self.scanning.iter().filter(|&&other| other == key).count();
+            assert!(
+                listed == 1 || listed == 0 && !manager.scans(),
+                "O5: owner {key} is there {listed} times"
+            );
         }
         for (_, manager) in self.managers() {
             manager.validate(&self.managed, |frame| entries[frame]);

@@ -127,6 +127,7 @@ impl Steward {
         self.placeholders.set_bound(placeholder_bound(&options));
         self.rooms.resize(&options);
         self.lookahead.resize(&options);
+        self.owners.set_frames(options.frames());
         self.options = options;
         self.shrink();
         Ok(())

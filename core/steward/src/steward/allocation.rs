@@ -56,7 +56,7 @@ impl Steward {
         let Some(oldest) = self.rooms.oldest_unpinned(&self.entries) else { return false };
         let (candidate, rule) = match newcomer.and_then(|block| self.use_placeholder(block)) {
             Some(target) if !self.entries[target].is_pinned() => (target, Rule::Placeholder),
-            _ => (oldest, Rule::LeastRecentlyUsed),
+            _ => self.scanned_for(oldest),
         };
         let victim = self.name_victim(candidate);
         if victim == candidate {
@@ -87,6 +87,16 @@ impl Steward {
             self.placeholders.prefetch(after);
             self.rooms.prefetch_removal(after);
         }
+    }
+
+    /// L2: the oldest block is the candidate, or one of an owner that scans.
+    fn scanned_for(&mut self, oldest: Handle) -> (Handle, Rule) {
+        let keeper = self.owners.keeper(self.entries[oldest].owner);
+        let scanned = self.owners.gives_for(keeper).and_then(|giver| {
+            let mut listed = self.owners.listed(giver);
+            listed.find(|&frame| !self.entries[frame].is_pinned())
+        });
+        scanned.map_or((oldest, Rule::LeastRecentlyUsed), |frame| (frame, Rule::Scanned))
     }
 
     /// L2: `P[block]` names the candidate, and its owner is charged with a mistake.

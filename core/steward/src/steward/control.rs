@@ -12,7 +12,7 @@ use crate::entry::{Brought, Entries, Entry, Room};
 use crate::manager::Manager;
 use crate::owners::{COMMON, NOBODY, OwnerKey};
 use crate::shadow::Shadow;
-use crate::{Access, Action, Block, FileId, HintError, OwnerId, OwnerStat};
+use crate::{Access, Action, Block, FileId, HintError, Options, OwnerId, OwnerStat};
 
 impl Steward {
     // Owners.
@@ -96,8 +96,13 @@ impl Steward {
     pub fn find_policy(&mut self, owner: OwnerId) {
         if self.manager_of(owner).is_none() && self.set_policy(owner, 0, PolicyName::Auto).is_ok() {
             let key = self.owners.key(owner);
+            let Options { seed, block_pages, .. } = self.options;
             if let Some((manager, _)) = self.owners.manager_mut(key) {
                 manager.is_silent = true;
+                // Blocks count as frames.
+                if block_pages == 1 {
+                    manager.watch_for_scans(seed, self.options.capacity);
+                }
             }
         }
     }
@@ -286,7 +291,7 @@ impl Steward {
         let key = self.take_control(owner)?;
         let Some((manager, managed)) = self.owners.manager_mut(key) else { return Ok(None) };
         let wished = wish(manager, managed, &self.entries)?;
-        manager.is_silent = false;
+        manager.is_told();
         Ok(Some((key, wished)))
     }
 
@@ -372,8 +377,10 @@ impl Steward {
         let pages = self.entries.find(block).map_or(1, |frame| self.entries.pages(frame));
         // One that overruled by its own word answers for its own misses.
         let is_silent = self.manager_of(owner).is_some_and(|manager| manager.is_silent);
-        let is_oblivious =
-            is_silent || self.owner(owner).is_none_or(|it| it.revoked || it.counters.overrules == 0);
+        let overruled_none = self.owner(owner).is_none_or(|it| it.revoked || it.counters.overrules == 0);
+        // An owner that gave frames because it scans misses some by that.
+        let has_given = self.owners.find(owner).is_some_and(|key| self.owners.has_given(key));
+        let is_oblivious = (is_silent || overruled_none) && !has_given;
         // There a program is one owner: what it holds is compared as a whole.
         let program = self.owners.find(owner).map(|key| self.owners.program_of(key));
         let owner = program.and_then(|program| self.owners.id(program)).unwrap_or(owner);
