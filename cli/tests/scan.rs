@@ -1,0 +1,128 @@
+//! A service beside a program that scans, on the page cache: both join a daemon and say nothing.
+//! Needs root; says why when it cannot run.
+
+mod place;
+
+use pantler_policy::Draws;
+use pantler_rig::undisturbed;
+use place::disk::{Disk, must};
+use place::limited::Limited;
+use place::{Daemon, Place, uncached_file};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+const MEBIBYTE: u64 = 1 << 20;
+/// What files may take.
+const BUDGET: u64 = 24 * MEBIBYTE;
+/// What two Pythons hold besides, in a group with a limit.
+const BESIDES: u64 = 12 * MEBIBYTE;
+/// What a program asks for at once.
+const PIECE: u64 = 64 << 10;
+/// Of the budget, as a service reads them again and again, and a scan once.
+const HOT_PIECES: u64 = BUDGET * 4 / 5 / PIECE;
+const SCANNED_PIECES: u64 = 8 * BUDGET / PIECE;
+
+/// Reads pieces as it is told, a line for each time: the first, and how many.
+const READER: &str = "
+import os, sys
+file = os.open(sys.argv[1], os.O_RDONLY)
+os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
+for line in sys.stdin:
+    first, count = map(int, line.split())
+    for piece in range(first, first + count):
+        os.pread(file, 65536, piece * 65536)
+    print(flush=True)
+";
+
+/// Such a program.
+struct Reader(Child, BufReader<ChildStdout>);
+
+impl Reader {
+    fn start(mut command: Command) -> Reader {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let answers = BufReader::new(child.stdout.take().unwrap());
+        Reader(child, answers)
+    }
+
+    fn read(&mut self, first: u64, count: u64) {
+        writeln!(self.0.stdin.as_ref().unwrap(), "{first} {count}").unwrap();
+        let mut answer = String::new();
+        self.1.read_line(&mut answer).unwrap();
+        assert_eq!(answer, "\n");
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+/// How the page cache is kept.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum By {
+    Kernel,
+    Lru,
+    /// Without a hint.
+    Found,
+}
+
+/// Bytes that both read from the disk: the service reads its file twice, then a piece at random
+/// beside each piece of the scan, then all once more. `None` without a control group.
+fn read_bytes(place: &Place, disk: &Disk, files: [&Path; 2], by: By) -> Option<u64> {
+    disk.fresh();
+    let before = disk.read_bytes();
+    let python =
+        |file: &Path| vec!["/usr/bin/python3".into(), "-c".into(), READER.into(), file.display().to_string()];
+    let group =
+        if by == By::Kernel { Some(Limited::new("pantler-test-scan", BUDGET + BESIDES)?) } else { None };
+    let daemon = (by != By::Kernel).then(|| Daemon::start(place, &BUDGET.to_string(), &[]).0);
+    let mut readers = files.map(|file| {
+        let words: Vec<String> = python(file);
+        let command = match &group {
+            Some(group) => group.inside(Command::new(&words[0]).args(&words[1..])),
+            None => {
+                let hint: &[&str] = if by == By::Lru { &["--policy", "lru"] } else { &[] };
+                let mut command =
+                    place.command(&[&["run", "--quiet", "--profile", "none"], hint, &["--"]].concat());
+                command.args(words);
+                command
+            }
+        };
+        Reader::start(command)
+    });
+    let mut draws = Draws::new(94);
+    let [service, scan] = &mut readers;
+    (0..2).for_each(|_| service.read(0, HOT_PIECES));
+    for piece in 0..SCANNED_PIECES {
+        service.read(draws.below(HOT_PIECES), 1);
+        scan.read(piece, 1);
+    }
+    service.read(0, HOT_PIECES);
+    drop(readers);
+    drop(daemon);
+    Some(disk.read_bytes() - before)
+}
+
+/// Protects what a program that says nothing reads beside a service: not more than by the kernel
+/// alone.
+#[test]
+fn a_scan_that_joins_a_daemon_gives_its_own_pages() {
+    let Some(place) = Place::new() else { return };
+    let disk = Disk::new(place.folder.path());
+    let files = [("hot", HOT_PIECES), ("scanned", SCANNED_PIECES)]
+        .map(|(name, pieces)| uncached_file(&disk.at, name, (pieces * PIECE).div_ceil(MEBIBYTE) as usize));
+    must(Command::new("sync").arg("--file-system").arg(&disk.at));
+    undisturbed(|| {
+        let read = |by| read_bytes(&place, &disk, [&files[0], &files[1]], by);
+        let Some(kernel) = read(By::Kernel) else { return };
+        let [lru, found] = [By::Lru, By::Found].map(|by| read(by).expect("no group is needed"));
+        println!(
+            "bytes read from the disk: {kernel} by the kernel alone, {lru} by LRU, {found} without a hint"
+        );
+        assert!(lru as f64 > kernel as f64 * 1.1, "the scan takes nothing by LRU: {kernel}, {lru}");
+        assert!(found as f64 <= kernel as f64 * 1.03, "{found} bytes instead of {kernel}");
+    });
+}
