@@ -19,7 +19,7 @@ use crate::frames::{Frames, Missing, Slot, State};
 use crate::lending::Lending;
 use crate::lower::{Attached, Below};
 use crate::memory::{Buffers, Slab};
-use crate::options::LENT_METADATA_BYTES;
+use crate::options::{LENT_METADATA_BYTES, LENT_START_BYTES};
 use crate::pages::{Cut, Pages};
 use crate::request::Request;
 use crate::scheduler::Scheduler;
@@ -125,6 +125,7 @@ impl Cache {
         let waiting = if attached.is_empty() { 0 } else { options.demotions as usize + attached.len() };
         let spare = options.spare.max(1) as usize + waiting;
         let (slab, cut) = addresses(&options, capacity, spare, attached.is_empty())?;
+        let lending = lending(cut, capacity);
         let decides = pantler_steward::Options {
             allocation: options.allocation,
             common_policy: options.policy,
@@ -135,6 +136,7 @@ impl Cache {
             lookahead: options.lookahead,
             window: options.window,
             block_pages: cut.block_pages(),
+            start_pages: lending.as_ref().map_or(0, |_| cut.pages_of_file(0..LENT_START_BYTES).end as u32),
             ..pantler_steward::Options::new(capacity * cut.block_pages())
         };
         let below = (!attached.is_empty()).then(|| {
@@ -154,7 +156,6 @@ impl Cache {
         let pages_max = (capacity as usize + spare) as u64 * u64::from(cut.block_pages());
         // What lower tiers have is not where the origin's positions say.
         let batch_max = if attached.is_empty() { base / BATCH_SHARE } else { 0 };
-        let lending = lending(cut, base);
         let mut frames = Frames::new(
             steward,
             Buffers::new(cut, pages_max),

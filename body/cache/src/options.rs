@@ -21,6 +21,9 @@ pub const FRAME_METADATA_BYTES: u64 = 352;
 pub const MEMORY_METADATA_BYTES: u64 = 1024;
 /// It is charged with this in addition when the kernel keeps its bytes, for what is known of that.
 pub(crate) const LENT_METADATA_BYTES: u64 = 48;
+/// Read at the start of a file for the kernel at least: as much as that reads of a file by itself,
+/// on disks with the usual readahead (V12 of the steward).
+pub(crate) const LENT_START_BYTES: u64 = 16 << 10;
 /// Blocks a cache must have room for: fewer, and one large request could pin them all.
 const FRAMES_MIN: u64 = 4;
 

@@ -24,6 +24,9 @@
 //! * V11 A reference to some pages of a block that goes on where the last one of its stream ended
 //!   in that block is the same use of it: the policy of the common owner is not told.
 //!
+//! * V12 A miss at the start of a file brings a number of pages at least, which the body chooses,
+//!   as far as its block has them.
+//!
 //! V8 bounds what is read in vain: the credit, and one in 256 of the blocks that had to be read.
 
 mod credit;

@@ -127,6 +127,9 @@ pub struct Options {
     /// Frames of whole blocks for blocks that lookahead brought in (rule A2); below `capacity`.
     /// Ignored with a `lookahead` that has a room of its own.
     pub waiting: u32,
+    /// Pages that a miss at the start of a file brings at least, as far as its block has them (rule
+    /// V12). 0, which is the default: those that are asked for.
+    pub start_pages: u32,
     /// What the steward looks ahead by itself. `None` leaves it to the body, which tells what it
     /// looked ahead.
     pub lookahead: Lookahead,
@@ -161,6 +164,7 @@ impl Options {
             capacity,
             block_pages: 1,
             waiting: 0,
+            start_pages: 0,
             lookahead: Lookahead::None,
             window: 1,
             prefetching: Prefetching::default(),

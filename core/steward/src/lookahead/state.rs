@@ -16,6 +16,8 @@ pub(crate) struct LookaheadState {
     window: u32,
     frames: u32,
     block_pages: u32,
+    /// V12.
+    start_pages: u32,
     /// Kept for `streams`, and of reads of less than a block.
     streams: Streams,
     /// V8: of `streams` alone.
@@ -32,6 +34,7 @@ impl LookaheadState {
             window: 0,
             frames: 0,
             block_pages: options.block_pages,
+            start_pages: options.start_pages,
             streams: Streams::default(),
             credit,
             looked: Prefetched::default(),
@@ -77,12 +80,17 @@ impl LookaheadState {
 
     /// V10: what to fetch of `block`, in pages of its file: those that are asked for, and where a
     ///     stream goes on, those after them.
+    /// V12: At the start of a file at least the first pages, as far as it has them.
     #[inline]
     pub(crate) fn part(&self, block: Block, asked: &Asked) -> Range<u64> {
-        if !self.streams.runs_into(asked) {
-            return asked.pages.clone();
+        let Range { start, end } = asked.pages;
+        let least = if start == 0 { u64::from(self.start_pages) } else { 0 };
+        let runs_into = self.streams.runs_into(asked);
+        if least <= end && !runs_into {
+            return start..end;
         }
-        asked.pages.start..block.extent(self.block_pages, asked.end).end
+        let extent = block.extent(self.block_pages, asked.end).end;
+        start..if runs_into { extent } else { least.min(extent).max(end) }
     }
 
     /// V11: whether a reference is the same use of its block as the one before.
@@ -164,5 +172,28 @@ impl LookaheadState {
         if let Some(credit) = &self.credit {
             credit.validate();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FileId;
+
+    #[test]
+    fn a_miss_at_the_start_of_a_file_brings_its_first_pages_as_far_as_there_are_any() {
+        let part = |start_pages, index, pages: Range<u64>, end| {
+            let options = Options { block_pages: 16, start_pages, ..Options::new(64) };
+            let state = LookaheadState::new(&options);
+            let block = Block::new(FileId(1), index);
+            state.part(block, &state.asked(block, &pages, end))
+        };
+        assert_eq!(part(0, 0, 0..1, 9), 0..1, "V10 alone");
+        assert_eq!(part(4, 0, 0..1, 9), 0..4);
+        assert_eq!(part(4, 0, 0..1, 3), 0..3, "the file ends");
+        assert_eq!(part(4, 0, 0..6, 9), 0..6, "more is asked for");
+        assert_eq!(part(4, 0, 1..2, 9), 1..2, "not at the start");
+        assert_eq!(part(4, 1, 16..17, 40), 16..17, "not of the file");
+        assert_eq!(part(20, 0, 0..1, 40), 0..16, "the block ends");
     }
 }
