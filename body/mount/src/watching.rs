@@ -90,7 +90,8 @@ impl Drop for Watch {
 
 /// Events of the kernel, of which the cache has not heard yet.
 pub(crate) struct Watched {
-    /// `None`: they are watched no more.
+    /// `None`: they are watched no more. The thread that watches takes them away, once it has
+    /// closed its buffers: the kernel keeps an instance while one of them is open.
     events: Mutex<Option<Events>>,
     is_ending: AtomicBool,
     /// Wakes the thread that watches.
@@ -143,8 +144,7 @@ impl Watched {
         let mut watched = self.lock();
         let Some(events) = watched.as_mut().filter(|events| events.on < KINDS.len()) else { return };
         if let Err(error) = events.resume() {
-            log_blind(&error);
-            *watched = None;
+            self.go_blind(&error);
         }
         self.wake();
     }
@@ -154,10 +154,19 @@ impl Watched {
     fn pause(&self, core: &Core) {
         for _ in KINDS {
             let mut watched = self.lock();
-            let Some(Err(error)) = watched.as_mut().map(|events| events.pause_one(core)) else { continue };
-            log_blind(&error);
-            *watched = None;
+            let Some(events) = &mut *watched else { return };
+            if let Err(error) = events.pause_one(core) {
+                return self.go_blind(&error);
+            }
         }
+    }
+
+    /// Ends the watch because of an error. The thread that watches does that, which has buffers of
+    /// the instance open.
+    fn go_blind(&self, error: &WatchError) {
+        log_blind(error);
+        self.is_ending.store(true, Ordering::SeqCst);
+        self.wake();
     }
 
     fn wake(&self) {

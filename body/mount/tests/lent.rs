@@ -237,6 +237,56 @@ fn a_file_that_changes_behind_is_read_to_its_new_end() {
     }
 }
 
+/// The trace instance of a mount.
+fn instance_of(mnt: &Path) -> Option<std::path::PathBuf> {
+    let mounts = pantler_kernel::mount_table::mounts().unwrap();
+    let dev = mounts.iter().find(|mount| mount.place == mnt).unwrap().dev;
+    let root = pantler_watch::instance::mounted_tracefs().unwrap();
+    let name = format!("-mount.{dev}.");
+    let instances = fs::read_dir(root.join("instances")).unwrap().flatten();
+    instances.map(|entry| entry.path()).find(|path| path.to_string_lossy().contains(&name))
+}
+
+/// A control file of the kernel that takes nothing, until dropped.
+struct Refusing(std::path::PathBuf);
+
+impl Refusing {
+    fn new(file: std::path::PathBuf) -> Self {
+        rustix::mount::mount_bind("/dev/full", &file).unwrap();
+        Self(file)
+    }
+}
+
+impl Drop for Refusing {
+    fn drop(&mut self) {
+        common::detach(&self.0);
+    }
+}
+
+/// Where reads can no longer be switched off, or on again, they are watched no more; programs read
+/// on, and nothing is left of the watch while the mount goes on.
+#[test]
+fn a_watch_that_the_kernel_refuses_ends_without_a_trace() {
+    if cannot_lend() {
+        return;
+    }
+    let data = pattern(4 * BLOCK, 7);
+    for refuses_on in [false, true] {
+        let fixture = lending(PolicyName::Lru, Lookahead::None);
+        fs::write(fixture.origin.join("f"), &data).unwrap();
+        let path = fixture.mnt.join("f");
+        let event = instance_of(&fixture.mnt).unwrap().join("events/filemap/mm_filemap_map_pages/enable");
+        if refuses_on {
+            eventually("no read is watched", || fs::read_to_string(&event).unwrap().trim() == "0");
+        }
+        let refusing = Refusing::new(event);
+        scan(&path, &data, BLOCK, false);
+        eventually("the trace instance is gone", || instance_of(&fixture.mnt).is_none());
+        drop(refusing);
+        scan(&path, &data, 4096, false);
+    }
+}
+
 #[test]
 fn nothing_stays_behind_and_what_cannot_be_is_said() {
     if cannot_lend() {
@@ -244,22 +294,14 @@ fn nothing_stays_behind_and_what_cannot_be_is_said() {
     }
     let mut fixture = lending(PolicyName::Lru, Lookahead::None);
     assert!(fixture.mounted().lends());
-    let mounts = pantler_kernel::mount_table::mounts().unwrap();
-    let dev = mounts.iter().find(|mount| mount.place == fixture.mnt).unwrap().dev;
-    let root = pantler_watch::instance::mounted_tracefs().unwrap();
-    let is_there = || {
-        let found = fs::read_dir(root.join("instances")).unwrap();
-        let name = format!("-mount.{dev}.");
-        found.flatten().any(|entry| entry.file_name().to_string_lossy().contains(&name))
-    };
-    assert!(is_there());
+    let instance = instance_of(&fixture.mnt).unwrap();
     // What another process serves may not be answered.
     let (_above, _, top) = scratch();
     let served = MountOptions { frames: Keeper::Auto, ..MountOptions::new(&fixture.mnt, &top) };
     let why = Mount::new(served).unwrap().spawn().unwrap().body().describe().why_own;
     assert!(why.as_ref().is_some_and(|why| why.starts_with("of an origin elsewhere")), "{why:?}");
     fixture.unmount();
-    eventually("the trace instance is gone", || !is_there());
+    eventually("the trace instance is gone", || !instance.exists());
 
     let (_folder, origin, mnt) = scratch();
     let tiers = TierOptions {
