@@ -10,7 +10,7 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -41,6 +41,8 @@ const ROUNDS_MAX: u32 = 64;
 const IDLE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 /// Between two looks of reads, for each processor: its buffer is read in a quarter of that.
 const LOOK_NS: u64 = 4_000;
+/// For how long a reader spins for the events before it sleeps: a look takes 10 to 30 us.
+const SPIN_NS: u64 = 30_000;
 
 /// Mounts of this process that were watched so far.
 static STARTED: AtomicU64 = AtomicU64::new(0);
@@ -93,6 +95,8 @@ pub(crate) struct Watched {
     /// `None`: they are watched no more. The thread that watches takes them away, once it has
     /// closed its buffers: the kernel keeps an instance while one of them is open.
     events: Mutex<Option<Events>>,
+    /// Whether all of [`KINDS`] are switched on: then a file that is opened needs no lock.
+    is_all_on: AtomicBool,
     is_ending: AtomicBool,
     /// Wakes the thread that watches.
     bell: PipeWriter,
@@ -121,7 +125,7 @@ impl Watched {
     /// the cache has not heard. What programs said is taken with them. `false` where nothing is
     /// watched any more.
     pub(crate) fn catch_up(&self, core: &Core, due: Due) -> bool {
-        let mut watched = self.lock();
+        let mut watched = self.lock_soon();
         let Some(events) = &mut *watched else { return false };
         let lanes = events.feed.descriptors().count() as u64;
         let now_ns = clock::monotonic_ns();
@@ -139,12 +143,18 @@ impl Watched {
         true
     }
 
-    /// A file was opened: from now on its reads are seen.
+    /// A file was opened, and is among those that are: from now on its reads are seen.
     pub(crate) fn resume(&self) {
+        // Either this sees that a kind is off, or `pause` sees the file.
+        fence(Ordering::SeqCst);
+        if self.is_all_on.load(Ordering::SeqCst) {
+            return;
+        }
         let mut watched = self.lock();
         let Some(events) = watched.as_mut().filter(|events| events.on < KINDS.len()) else { return };
-        if let Err(error) = events.resume() {
-            self.go_blind(&error);
+        match events.resume() {
+            Ok(()) => self.is_all_on.store(true, Ordering::SeqCst),
+            Err(error) => self.go_blind(&error),
         }
         self.wake();
     }
@@ -155,7 +165,11 @@ impl Watched {
         for _ in KINDS {
             let mut watched = self.lock();
             let Some(events) = &mut *watched else { return };
-            if let Err(error) = events.pause_one(core) {
+            self.is_all_on.store(false, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+            let paused = events.pause_one(core);
+            self.is_all_on.store(events.on == KINDS.len(), Ordering::SeqCst);
+            if let Err(error) = paused {
                 return self.go_blind(&error);
             }
         }
@@ -172,6 +186,19 @@ impl Watched {
     fn wake(&self) {
         // It fails where the thread has ended.
         let _ = (&self.bell).write(&[0]);
+    }
+
+    /// As [`lock`](Self::lock), of a reader: a look at events is shorter than it takes to fall
+    /// asleep and to be woken.
+    fn lock_soon(&self) -> MutexGuard<'_, Option<Events>> {
+        let start = clock::monotonic_ns();
+        loop {
+            match self.events.try_lock() {
+                Ok(events) => return events,
+                Err(_) if clock::monotonic_ns().saturating_sub(start) < SPIN_NS => std::hint::spin_loop(),
+                Err(_) => return self.lock(),
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Events>> {
@@ -283,8 +310,8 @@ pub(crate) fn start(core: &Arc<Core>, mountpoint: &Path) -> Result<(Watch, JoinH
     let buffers: Vec<OwnedFd> = cloned.map_err(failed("copy a descriptor of a buffer"))?;
     let (rung, bell) = io::pipe().map_err(failed("pipe, to wake the thread that watches"))?;
     let events = Events { feed, reads: Reads::default(), on: KINDS.len(), instance };
-    let (events, is_ending) = (Mutex::new(Some(events)), AtomicBool::new(false));
-    let watched = Arc::new(Watched { events, is_ending, bell });
+    let (events, is_ending, is_all_on) = (Mutex::new(Some(events)), false.into(), true.into());
+    let watched = Arc::new(Watched { events, is_all_on, is_ending, bell });
     let (of, seen) = (Arc::clone(core), Arc::clone(&watched));
     let thread = std::thread::Builder::new().name("pantler-watch".into());
     let thread = thread.spawn(move || {
