@@ -44,16 +44,19 @@ impl Core {
     /// does one with blocks that are done with once they are read: of pages it would not be seen
     /// whether they are. A program whose control group has little memory would pay for pages, and
     /// lose them to its own limit.
+    ///
+    /// Closing a file reports errors of writing, so of one that is only read nothing is asked then.
     pub(crate) fn open_flags(&self, request: &Request, handle: FileHandle) -> FopenFlags {
+        let Ok(file) = self.files.get(handle.0) else { return DIRECT };
+        let writes = file.file.mode().writes();
+        let close = if writes { FopenFlags::empty() } else { FopenFlags::FOPEN_NOFLUSH };
         if !self.lends() {
-            return DIRECT;
+            return DIRECT | close;
         }
-        let is_direct = |file: Arc<OpenedFile>| {
-            file.content.is_written() || file.done_with.is_some() || self.is_cramped(request)
-        };
-        // Without the second flag the kernel would drop what it has.
-        let direct = if self.files.get(handle.0).is_ok_and(is_direct) { DIRECT } else { FopenFlags::empty() };
-        direct | FopenFlags::FOPEN_KEEP_CACHE
+        let is_direct = file.content.is_written() || file.done_with.is_some() || self.is_cramped(request);
+        let direct = if is_direct { DIRECT } else { FopenFlags::empty() };
+        // Without this flag the kernel would drop what it has.
+        direct | close | FopenFlags::FOPEN_KEEP_CACHE
     }
 
     pub(crate) fn open(&self, request: &Request, number: u64, flags: i32) -> io::Result<FileHandle> {
