@@ -265,6 +265,7 @@ impl Core {
             && self.inodes.get(number).is_err()
         {
             self.cache().forgotten(content.file(), now_ns);
+            self.page_dropper.forget(number);
         }
     }
 

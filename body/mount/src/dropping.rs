@@ -12,6 +12,7 @@ use fuser::{INodeNo, Notifier};
 use pantler_steward::FileId;
 
 use crate::content::Content;
+use crate::left::Left;
 use crate::pages::Change;
 
 /// A change that is acknowledged when the kernel has dropped the pages that it covers.
@@ -38,16 +39,11 @@ enum Awaited {
     End,
 }
 
-/// Bytes of an inode whose block left its frame (K3 of the cache's `lending`).
-/// `None`: the end.
-type Left = Option<(u64, Range<u64>)>;
-
 /// The two threads that have pages dropped. Answers do not wait for blocks that left.
 pub(crate) struct PageDropper {
     // There are never more of these than threads of programs.
     awaited: Queue<Awaited>,
-    // As many as blocks were read since.
-    left: Queue<Left>,
+    left: Arc<Left>,
     is_ending: AtomicBool,
 }
 
@@ -64,31 +60,22 @@ impl<T> Default for Queue<T> {
     }
 }
 
-impl<T: Send + 'static> Queue<T> {
-    fn serve(
-        &self,
-        name: &str,
-        serve: impl FnOnce(&Receiver<T>) + Send + 'static,
-    ) -> io::Result<JoinHandle<()>> {
-        let receiver = self.receiver.lock().expect("nothing panics under it").take();
-        let thread = std::thread::Builder::new().name(name.into());
-        thread.spawn(move || receiver.as_ref().map_or((), serve))
-    }
-}
-
 impl Default for PageDropper {
     fn default() -> Self {
-        Self { awaited: Queue::default(), left: Queue::default(), is_ending: AtomicBool::new(false) }
+        Self { awaited: Queue::default(), left: Arc::default(), is_ending: AtomicBool::new(false) }
     }
 }
 
 impl PageDropper {
     /// Starts the threads, once.
     pub(crate) fn start(&self, notifier: &Notifier) -> io::Result<[JoinHandle<()>; 2]> {
-        let (one, other) = (notifier.clone(), notifier.clone());
+        let thread = |name: &str| std::thread::Builder::new().name(name.into());
+        let awaited = self.awaited.receiver.lock().expect("nothing panics under it").take();
+        let (left, one, other) = (Arc::clone(&self.left), notifier.clone(), notifier.clone());
         Ok([
-            self.awaited.serve("pantler-pages", move |awaited| answer_all(awaited, &one))?,
-            self.left.serve("pantler-left", move |left| drop_all(left, &other))?,
+            thread("pantler-pages")
+                .spawn(move || awaited.map_or((), |awaited| answer_all(&awaited, &one)))?,
+            thread("pantler-left").spawn(move || drop_all(&left, &other))?,
         ])
     }
 
@@ -96,7 +83,7 @@ impl PageDropper {
     pub(crate) fn stop(&self) {
         self.is_ending.store(true, Ordering::SeqCst);
         let _ = self.awaited.sender.send(Awaited::End);
-        let _ = self.left.sender.send(None);
+        self.left.end();
     }
 
     /// Answers once no page of the kernel's hides the change (M2).
@@ -130,8 +117,13 @@ impl PageDropper {
 
     /// For a cache: has bytes of an inode dropped, soon.
     pub(crate) fn take_back(&self) -> impl Fn(u64, Range<u64>) + Send + use<> {
-        let left = self.left.sender.clone();
-        move |number, bytes| drop(left.send(Some((number, bytes))))
+        let left = Arc::clone(&self.left);
+        move |number, bytes| left.add(number, bytes)
+    }
+
+    /// The kernel knows an inode no more: it has none of its pages.
+    pub(crate) fn forget(&self, number: u64) {
+        self.left.forget(number);
     }
 }
 
@@ -153,25 +145,9 @@ fn answer_all(orders: &Receiver<Awaited>, notifier: &Notifier) {
     }
 }
 
-/// What lies side by side is dropped in one go.
-fn drop_all(orders: &Receiver<Left>, notifier: &Notifier) {
-    let mut gathered: Left = None;
-    loop {
-        let order = if gathered.is_some() { orders.try_recv().ok() } else { orders.recv().ok() };
-        if let (Some(Some((number, bytes))), Some((of, before))) = (&order, &mut gathered)
-            && (number, bytes.start) == (of, before.end)
-        {
-            before.end = bytes.end;
-            continue;
-        }
-        if let Some((number, bytes)) = gathered.take() {
-            drop_pages(notifier, number, bytes);
-        }
-        match order {
-            Some(Some(left)) => gathered = Some(left),
-            Some(None) => return,
-            None => {}
-        }
+fn drop_all(left: &Left, notifier: &Notifier) {
+    while let Some((number, ranges)) = left.take() {
+        ranges.for_each(|bytes| drop_pages(notifier, number, bytes));
     }
 }
 

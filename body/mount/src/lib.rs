@@ -23,7 +23,7 @@
 //! | every change of content | `writing` |
 //! | which version of a file is cached | `content` |
 //! | writes beside mappings | `pages`, `dropping` |
-//! | pages of the kernel as frames, and their charge | `watching`, `dropping`, `groups` |
+//! | pages of the kernel as frames, and their charge | `watching`, `dropping`, `left`, `groups` |
 //! | inodes the kernel knows, open files | `inodes`, `handles` |
 //! | descriptors by user | `descriptors` |
 //! | the owner that is charged | `owners` |
@@ -64,6 +64,7 @@ mod filesystem;
 mod groups;
 mod handles;
 mod inodes;
+mod left;
 mod lifecycle;
 mod lists;
 mod mount;
