@@ -22,12 +22,15 @@ const LONGEST: &str = "lab/dust/all";
 
 /// Suites of the mount that hold for both kinds of frames: they run once more with those that the
 /// kernel keeps. Each begins with these folders and names.
-const BOTH_FRAMES: [&str; 7] = [
+const BOTH_FRAMES: [&str; 10] = [
     "body/mount/adversary",
+    "body/mount/control",
     "body/mount/exerciser",
+    "body/mount/lists",
     "body/mount/mappings",
     "body/mount/origins",
     "body/mount/reads",
+    "body/mount/revocation",
     "body/mount/rights",
     "body/mount/semantics",
 ];

@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 
 use common::*;
 use pantler_control::{Body, Hint, HintAnswer, OwnerSelector, PolicyName, RunSpec, Speaker};
-use pantler_mount::OwnerBy;
+use pantler_mount::{Keeper, OwnerBy};
 
 const BLOCK: u64 = 64 << 10;
 
@@ -447,16 +447,20 @@ fn one_owner_for_all() {
     quote("With one owner for all, hints of the user that mounted reach the blocks of all users.");
     // A cyclic scan by many short processes over a file that does not fit: LRU misses always, MRU
     // half of the time.
+    // What the kernel reads ahead takes frames until its reader comes: few of many, and most of
+    // 10.
+    let times = if frames() == Keeper::Kernel { 8 } else { 1 };
+    let blocks = 20 * times;
     let scan = |policy: Option<PolicyName>| {
         let fixture = Fixture::with(|options| {
-            options.cache_bytes = 16 * BLOCK;
+            options.cache_bytes = times * 16 * BLOCK;
             options.threads = 4;
             options.owner_by = OwnerBy::Fixed("team".into());
             options.policy = Some(PolicyName::Lru.spec());
             // A scan that is looked ahead does not miss.
             options.lookahead = pantler_mount::Lookahead::None;
         });
-        fs::write(fixture.origin.join("f"), pattern(20 * BLOCK as usize, 1)).unwrap();
+        fs::write(fixture.origin.join("f"), pattern((blocks * BLOCK) as usize, 1)).unwrap();
         if let Some(policy) = policy {
             let hint = Hint::SetPolicy { priority: 0, policy };
             fixture.mounted().body().hint(&speaker(0, 1), &OwnerSelector::UserDefault, &hint, None).unwrap();
@@ -468,9 +472,13 @@ fn one_owner_for_all() {
         let counters = fixture.mounted().counters();
         (counters.totals.misses, u64::from(counters.capacity_blocks))
     };
-    assert_eq!(scan(None).0, 160);
+    let passes = 8;
+    assert_eq!(scan(None).0, passes * blocks);
     let (misses, capacity) = scan(Some(PolicyName::Mru));
-    assert!(misses <= 20 + 7 * (20 - capacity + 1), "{misses} with {capacity} frames");
+    assert!(
+        misses <= blocks + (passes - 1) * (blocks - capacity + times),
+        "{misses} of {blocks} with {capacity} frames"
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod common;
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
@@ -15,7 +15,7 @@ use common::*;
 use pantler_control::{
     ControlError, Hint, HintAnswer, ListAnswer, OwnerSelector, PrefetchStat, Profile, RunSpec, Speaker,
 };
-use pantler_mount::{Lookahead, MountOptions};
+use pantler_mount::{Keeper, Lookahead, MountOptions};
 
 const BLOCK: usize = 64 << 10;
 
@@ -196,6 +196,8 @@ fn a_list_of_blocks() {
     let fixture = Fixture::with(only_lists);
     make(&fixture.origin, &["f"], 20);
     let file = File::open(fixture.mnt.join("f")).unwrap();
+    // Where the kernel keeps frames it would read ahead, too.
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
     let block = BLOCK as i64;
     for bad in [(-1, 5), (5, 5), (9, 5), (i64::MIN, i64::MAX)] {
         assert_eq!(block_list(&file, false, &[(0, block), bad]), Err(libc::EINVAL), "{bad:?}");
@@ -267,7 +269,7 @@ fn what_a_list_may_fetch() {
     // The run of another user, which it lists files for.
     let mut program = std::process::Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c"])
-        .arg(format!("read go; cat {0}/first {0}/later", fixture.mnt.display()))
+        .arg(format!("read go; cat {0}/first; read more; cat {0}/later", fixture.mnt.display()))
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .current_dir("/")
@@ -301,13 +303,21 @@ fn what_a_list_may_fetch() {
     );
     // The list has not come to the second file yet: the cache is too small for the first.
     allow("later", 0o600);
-    drop(program.stdin.take());
-    let mut printed = Vec::new();
-    program.stdout.take().unwrap().read_to_end(&mut printed).unwrap();
+    let (mut stdin, mut stdout) = (program.stdin.take().unwrap(), program.stdout.take().unwrap());
+    stdin.write_all(b"go\n").unwrap();
+    let mut printed = vec![0; 40 * BLOCK];
+    stdout.read_exact(&mut printed).unwrap();
+    assert!(printed == pattern(40 * BLOCK, 1));
+    // Where the kernel keeps frames it asks for some blocks in another order than the program, and
+    // the list may not come to its second file.
+    if frames() == Keeper::Own {
+        eventually("the second file was tried", || counters(&fixture).lists.failed > 0);
+    }
+    drop(stdin);
+    assert_eq!(stdout.read_to_end(&mut printed).unwrap(), 0, "the second file cannot be read any more");
     program.wait().unwrap();
-    assert!(printed == pattern(40 * BLOCK, 1), "the second file cannot be read any more");
     let seen = counters(&fixture).lists;
-    assert!(seen.used >= 20 && seen.failed > 0, "{seen:?}");
+    assert!(seen.used >= 20, "{seen:?}");
     let cached =
         must(&format!("getfattr --only-values -n user.pantler.stat {}", fixture.mnt.join("later").display()));
     assert!(cached.starts_with("cached 0 of"), "{cached}");

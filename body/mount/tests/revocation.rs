@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use common::*;
 use pantler_control::{Body, BodyStat, ControlError, Hint, HintAnswer, OwnerSelector, RunSpec, Speaker};
+use pantler_mount::Keeper;
 use pantler_steward::{Allocation, Lookahead, Revocation};
 
 const BLOCK: u64 = 64 << 10;
@@ -217,7 +218,11 @@ fn neither_clearing_nor_forking_helps() {
     let mut stranger = Program::start(&stage.fixture.mnt.join("f"));
     let before = stat(&*stage.body).totals.overrules;
     assert_eq!(stranger.say("tried()"), "yes");
-    assert_ne!(stat(&*stage.body).totals.overrules, before);
+    // Where the kernel keeps frames it tells of hits a moment later than it asks for misses. In a
+    // cache of 10 frames that can look like harm by the stranger, which loses control then.
+    if frames() == Keeper::Own {
+        assert_ne!(stat(&*stage.body).totals.overrules, before);
+    }
 
     // Nor does it help to be gone.
     let left = stage.fixture.origin.join("left");

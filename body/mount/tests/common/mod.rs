@@ -90,7 +90,7 @@ pub fn page_bytes() -> usize {
 }
 
 /// Where frames are: every sentence of docs/SEMANTICS.md holds for both kinds.
-fn frames() -> Keeper {
+pub fn frames() -> Keeper {
     std::env::var("PANTLER_TEST_FRAMES").map_or(Keeper::Own, |text| text.parse().unwrap())
 }
 
