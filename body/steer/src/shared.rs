@@ -68,7 +68,8 @@ impl Shared {
         self.rests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The instance of runs, and that of other programs.
+    /// The instance of runs, and that of other programs, whose events are switched on first and off
+    /// last: docs/decisions/0169-the-last-instance-goes-first.md.
     pub(crate) fn instances(&self) -> impl Iterator<Item = &Instance> {
         std::iter::once(&self.run).chain(&self.others)
     }
@@ -124,13 +125,9 @@ impl Shared {
         at_once(|| Ok(run.list_threads(threads)?), || Ok(others()?)).map(drop)
     }
 
-    /// Removes the instances. The kernel waits for all processors when it removes one: for both it
-    /// waits at once.
+    /// Removes the instances, in the order that they need.
     pub(crate) fn end(&self) {
-        std::thread::scope(|scope| {
-            self.others.as_ref().map(|others| scope.spawn(|| others.end()));
-            self.run.end();
-        });
+        self.instances().for_each(Instance::end);
     }
 
     /// Has the threads end soon: nothing is steered any more.

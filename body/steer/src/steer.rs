@@ -22,7 +22,7 @@ use crate::options::SteerOptions;
 use crate::reader;
 use crate::shared::Shared;
 use crate::steering::Steering;
-use crate::thread::{Waiting, at_once, panicked};
+use crate::thread::{Waiting, panicked};
 use crate::watch;
 use pantler_watch::clean_leftovers;
 use pantler_watch::feed::Feed;
@@ -67,17 +67,23 @@ impl Steer {
         let root = instance::tracefs()?;
         let group = group::create(&name, true)?;
         let home = home()?;
-        let entered = put_into(&group.host_files(), std::process::id()).and_then(|()| {
-            let program = stage().map_err(|error| SteerError::call("clone, for the program", error))?;
-            program.map_or(Ok(()), |pid| put_into(&group.program_files(), pid))?;
-            Ok(program)
+        // Side by side: most of both is a wait for all processors.
+        let made = std::thread::scope(|scope| {
+            let watches = scope.spawn(|| Watches::make(&options, &name, &root));
+            let entered = put_into(&group.host_files(), std::process::id()).and_then(|()| {
+                let program = stage().map_err(|error| SteerError::call("clone, for the program", error))?;
+                program.map_or(Ok(()), |pid| put_into(&group.program_files(), pid))?;
+                Ok(program)
+            });
+            let watches = watches.join().unwrap_or_else(|_| Err(panicked()));
+            Ok((entered?, watches?))
         });
         let reader = Waiting::start("steer-read", |(shared, feed): (Arc<Shared>, Feed)| {
             reader::run(&shared, feed);
         });
-        let prepared = entered.and_then(|program| {
+        let prepared = made.and_then(|(program, watches)| {
             let reader = reader?;
-            Ok((Prepared::new(&options, &name, &root, reader.tid, program)?, reader))
+            Ok((Prepared::new(&options, watches, reader.tid, program)?, reader))
         });
         let (prepared, reader) = match prepared {
             Ok(prepared) => prepared,
@@ -267,9 +273,11 @@ impl Steer {
             let _ = thread.join();
         }
         self.shared.steering().hands.restore(|_| true);
-        // Not when the last connection has let go of this: those of runs may last.
-        self.shared.end();
-        leave(&self.home);
+        std::thread::scope(|scope| {
+            scope.spawn(|| leave(&self.home));
+            // Not when the last connection has let go of this: those of runs may last.
+            self.shared.end();
+        });
         Ok(self.shared.group.remove()?)
     }
 }
@@ -285,6 +293,34 @@ impl Drop for Steer {
 /// A thread that does not exist: thread numbers end below 2^22.
 const NOBODY_TID: u32 = 1 << 22;
 
+/// The trace instances, which list no thread yet.
+struct Watches {
+    source: Arc<Source>,
+    run: Instance,
+    others: Option<Instance>,
+}
+
+impl Watches {
+    fn make(options: &SteerOptions, name: &str, root: &Path) -> Result<Watches, SteerError> {
+        let source = Arc::new(Source::find(root, name)?);
+        let make = |name: &str, buffer_kb, follow| Instance::create(root, name, &source, buffer_kb, follow);
+        let others = options.watch_others.then(|| {
+            let buffer_kb = (options.buffer_kb / 4).max(4);
+            make(&format!("{name}.others"), buffer_kb, Follow::Others)
+        });
+        let others = others.transpose()?;
+        let joins = options.takes_runs;
+        let follow = if joins { Follow::ListedAndThreads } else { Follow::Listed };
+        let mut run = make(name, options.buffer_kb, follow)?;
+        if options.heeds_advice
+            && let Err(error) = run.know_calls(root)
+        {
+            tracing::warn!(%error, "the advice of programs is not heeded");
+        }
+        Ok(Watches { source, run, others })
+    }
+}
+
 /// What is needed to see what programs do, and to decide about it.
 struct Prepared {
     run: Instance,
@@ -297,38 +333,19 @@ struct Prepared {
 impl Prepared {
     fn new(
         options: &SteerOptions,
-        name: &str,
-        root: &Path,
+        watches: Watches,
         reader: u32,
         program: Option<u32>,
     ) -> Result<Prepared, SteerError> {
-        let source = Arc::new(Source::find(root, name)?);
+        let Watches { source, run, others } = watches;
         let trial = Waiting::start("steer-trial", |()| Ok(trial::read()?))?;
         // The kernel waits for all processors at each change of a list but the first. `others` must
         // not see what our reader reads ahead; for the run, an empty list would mean all threads.
         let program = program.map(threads_of).unwrap_or_default();
-        let others = || {
-            if !options.watch_others {
-                return Ok(None);
-            }
-            let (name, buffer_kb) = (format!("{name}.others"), (options.buffer_kb / 4).max(4));
-            let others = Instance::create(root, &name, &source, buffer_kb, Follow::Others)?;
+        if let Some(others) = &others {
             others.list_threads(&[&program[..], &[reader]].concat())?;
-            Ok(Some(others))
-        };
-        let run = || {
-            let joins = options.takes_runs;
-            let follow = if joins { Follow::ListedAndThreads } else { Follow::Listed };
-            let mut run = Instance::create(root, name, &source, options.buffer_kb, follow)?;
-            if options.heeds_advice
-                && let Err(error) = run.know_calls(root)
-            {
-                tracing::warn!(%error, "the advice of programs is not heeded");
-            }
-            run.list_threads(&[&program[..], &[NOBODY_TID, trial.tid]].concat())?;
-            Ok(run)
-        };
-        let (run, others) = at_once(run, others)?;
+        }
+        run.list_threads(&[&program[..], &[NOBODY_TID, trial.tid]].concat())?;
         let instances: Vec<&Instance> = std::iter::once(&run).chain(&others).collect();
         let mut steering = Steering::new(options, clock::monotonic_ns())?;
         if matches!(*source, Source::Probes(_)) {
@@ -338,7 +355,7 @@ impl Prepared {
         let wake = rustix::event::eventfd(0, flags)
             .map_err(|error| SteerError::call("eventfd, to wake the reading thread", error))?;
         let mut feed = Feed::open(&instances)?;
-        for instance in instances {
+        for instance in instances.into_iter().rev() {
             for kind in Kind::ALL {
                 instance.enable(kind, true)?;
             }

@@ -167,8 +167,8 @@ pub(crate) fn wake(shared: &Shared) -> Result<(), SteerError> {
     let wanted = |kind, of_run: bool| !(is_calm && of_run && Kind::REFERENCES.contains(&kind));
     shared.run.heed(true)?;
     for kind in Kind::ALL {
-        let on = shared.run.enable(kind, wanted(kind, true));
-        let on = on.and_then(|()| shared.others.as_ref().map_or(Ok(()), |others| others.enable(kind, true)));
+        let on = shared.others.as_ref().map_or(Ok(()), |others| others.enable(kind, true));
+        let on = on.and_then(|()| shared.run.enable(kind, wanted(kind, true)));
         if let Err(error) = on {
             for instance in shared.instances() {
                 Kind::ALL.iter().for_each(|&kind| drop(instance.enable(kind, false)));
