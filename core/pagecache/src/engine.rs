@@ -201,7 +201,7 @@ impl Engine {
     }
 
     fn read(&mut self, actor: Actor, event: &Event) {
-        let (first, last) = (event.first, event.last);
+        let (first, last) = (self.begin_of_read(actor, event.first), event.last);
         let bounds = self.ahead.bounds();
         let stream = self.ahead.stream(actor);
         stream.will_copy(first, last, event.time_ns);
@@ -222,6 +222,18 @@ impl Engine {
         }
     }
 
+    /// Where a read begins of which the kernel tells from `first` on. It tells of no batch whose
+    /// last block is on its way still, though the thread gets those before that one
+    /// (`filemap_get_pages` in `mm/filemap.c`). They have just come, and nothing used them.
+    fn begin_of_read(&mut self, actor: Actor, first: u64) -> u64 {
+        let arrived = self.ahead.stream(actor).take_arrived();
+        if self.reads_come_first || !arrived.contains(&first) {
+            return first;
+        }
+        let is_unused = |index: &u64| self.beliefs.belief(actor.file, *index) == Belief::Ahead;
+        (arrived.start..first).rev().take_while(is_unused).last().unwrap_or(first)
+    }
+
     /// A thread used a mapped page, and the kernel mapped what is in memory around it.
     ///
     /// Since Linux 6.18 that is all of a large folio, and the kernel tells of a few pages of it. It
@@ -236,6 +248,7 @@ impl Engine {
         let whole = self.beliefs.ledger().whole_folios(actor.file, first, last);
         let is_new = self.use_first(actor, whole.start..first) | self.use_first(actor, last + 1..whole.end);
         let stream = self.ahead.stream(actor);
+        stream.take_arrived();
         stream.mapped_whole = if is_new { whole.clone() } else { 0..0 };
         stream.asked = 0..0;
         let foreign = self.beliefs.counters.foreign;
@@ -348,6 +361,8 @@ impl Engine {
         let rest = self.ahead.stream(actor).not_looked_at();
         if !rest.is_empty() && (event.first..=event.last).contains(&rest.start) {
             self.look(actor, rest.start, rest.end - 1);
+        } else {
+            self.ahead.stream(actor).arrives(event.first, event.last);
         }
     }
 

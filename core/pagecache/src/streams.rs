@@ -66,6 +66,8 @@ pub struct Stream {
     read_ns: u64,
     /// Blocks that it has just asked the kernel to read, until it uses something of the file.
     pub asked: Range<u64>,
+    /// What came for it since the kernel told of a read last.
+    arrived: Range<u64>,
     /// What it has read to the end.
     blocks: ReadBlocks,
 }
@@ -114,6 +116,17 @@ impl Stream {
     /// An event of a read came: it has still to copy these blocks.
     pub fn will_copy(&mut self, first: u64, last: u64, time_ns: u64) {
         (self.to_copy, self.read_ns) = (first..last + 1, time_ns);
+    }
+
+    /// A folio came for it.
+    pub fn arrives(&mut self, first: u64, last: u64) {
+        let begin = if first == self.arrived.end { self.arrived.start } else { first };
+        self.arrived = begin..last + 1;
+    }
+
+    /// Takes what came for it since the last call, in one piece.
+    pub fn take_arrived(&mut self) -> Range<u64> {
+        core::mem::take(&mut self.arrived)
     }
 
     /// Whether it has just asked for all of these blocks.
