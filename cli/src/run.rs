@@ -6,6 +6,7 @@ use pantler_control::Size;
 use pantler_control::client::Client;
 use pantler_control::wire::{Answer, Request};
 use pantler_control::{BodyKind, BodyStat, ControlError, RunSpec};
+use pantler_kernel::pid_namespace;
 use pantler_steer::Steer;
 use rustix::process::{getpid, set_child_subreaper};
 use std::ffi::OsString;
@@ -191,7 +192,12 @@ pub fn check_report(words: &Words) -> Result<(), ControlError> {
 pub fn owner_name(program: &str, leader: u32) -> String {
     let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let stem: String = program.chars().filter(plain).take(40).collect();
-    format!("{}-{leader}", if stem.is_empty() { "run" } else { &stem })
+    let stem = if stem.is_empty() { "run" } else { &stem };
+    // Other containers have processes of the same number.
+    match pid_namespace::foreign().as_deref().and_then(|name| name.strip_prefix("pid:[")?.strip_suffix(']')) {
+        Some(namespace) => format!("{stem}-{leader}-{namespace}"),
+        None => format!("{stem}-{leader}"),
+    }
 }
 
 /// Starts a session and opens its door. `None` when it cannot and `--best-effort` allows that.

@@ -275,6 +275,112 @@ fn what_goes_on_joins_the_next_daemon() {
     job.end();
 }
 
+/// A control group of version 2.
+struct Group(std::path::PathBuf);
+
+impl Group {
+    fn new() -> Option<Group> {
+        let mounts = pantler_kernel::mount_table::mounts().unwrap();
+        let root = mounts.into_iter().find(|mount| mount.kind == "cgroup2")?.place;
+        let group = root.join(format!("pantler-test-{}", std::process::id()));
+        fs::create_dir(&group).unwrap();
+        Some(Group(group))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// Protects runs of containers: the daemon knows a run by other numbers than the run itself.
+#[test]
+fn a_run_of_a_container_joins_the_host_s_daemon() {
+    let _turn = turn();
+    let Some((place, first)) = steering("12M") else { return };
+    let Some(group) = Group::new() else {
+        assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "no control groups of version 2");
+        return eprintln!("skipped: no control groups of version 2");
+    };
+    undisturbed(|| {
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        let data = ["one", "two"].map(|name| uncached_file(folder.path(), name, 16));
+        let socket = tempfile::tempdir().unwrap();
+        let script = format!(
+            "mount --bind {} {1}; echo 0 > {2}/cgroup.procs; \
+             PANTLER_RUNTIME_DIR={1} exec \"$@\"",
+            place.folder.path().join("run").display(),
+            socket.path().display(),
+            group.0.display()
+        );
+        let contained = |path| {
+            let mut command = Command::new("unshare");
+            command.args([
+                "--pid",
+                "--mount",
+                "--fork",
+                "--kill-child",
+                "--mount-proc",
+                "sh",
+                "-ec",
+                &script,
+            ]);
+            command.args(["sh", env!("CARGO_BIN_EXE_pantler"), "run", "--policy", "mru"]);
+            command.env_remove("SUDO_UID").env_remove("SUDO_GID");
+            Reader::new(command, path)
+        };
+        // Both are process 1 of their container, and neither has a name that was given.
+        let mut readers = data.each_ref().map(|path| contained(path));
+        readers.iter_mut().for_each(Reader::pass);
+        let live = || stat(&place).matches("\"live\":true").count();
+        assert_eq!(live(), 2, "{}", stat(&place));
+        readers[1..].iter_mut().for_each(Reader::pass);
+        readers.iter_mut().for_each(Reader::pass);
+        let told = stat(&place);
+        let blocks = 16 * MEGABYTE as i64 / 4096;
+        // Programs that were cached before count as well.
+        assert!(number(&told, "references") >= 5 * blocks * 99 / 100, "{told}");
+        assert!(number(&told, "brought_in") < 5 * blocks * 9 / 10, "by its own policy: {told}");
+        assert!(number(&told, "blocks") <= 12 * MEGABYTE as i64 / 4096, "{told}");
+        assert_eq!(told.matches("\"owner\":\"sh-1-").count(), 2, "{told}");
+        let group_of = |id: &str| fs::read_to_string(format!("/proc/{id}/cgroup")).unwrap();
+        let inside = fs::read_to_string(group.0.join("cgroup.procs")).unwrap();
+        assert_eq!(inside.lines().count(), 4, "two runs, which were not moved: {inside}");
+        assert!(inside.lines().all(|id| group_of(id).contains("pantler-test-")));
+
+        // The next daemon takes in the processes of the containers, not those of the same numbers
+        // here.
+        kill_process(Pid::from_child(&first.0), Signal::KILL).unwrap();
+        let next = Daemon::start(&place, "12M", &[]).0;
+        eventually("both have joined again", || live() == 2);
+        eventually("both are seen", || {
+            for path in &data {
+                let dropped = fs::File::open(path).unwrap();
+                rustix::fs::fadvise(&dropped, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+            }
+            readers.iter_mut().for_each(Reader::pass);
+            let told = stat(&place);
+            let rows = told.split("{\"owner\":").skip(1).filter(|row| row.starts_with("\"sh-1-"));
+            rows.filter(|row| number(row, "references") > 0).count() == 2
+        });
+        for reader in readers {
+            let said = reader.end();
+            assert!(said.contains("page-cache: read"), "{said}");
+        }
+        eventually("both have ended", || !stat(&place).contains("\"owner\":\"sh-1-"));
+        let pid = next.0.id();
+        drop(next);
+        let instances = pantler_watch::instance::mounted_tracefs().unwrap().join("instances");
+        let of_daemon = format!("pantler-{pid}-");
+        let left = fs::read_dir(instances).unwrap().flatten();
+        assert_eq!(left.filter(|it| it.file_name().to_string_lossy().starts_with(&of_daemon)).count(), 0);
+        eventually("nobody is left in the group", || {
+            fs::read_to_string(group.0.join("cgroup.procs")).unwrap().is_empty()
+        });
+    });
+}
+
 #[test]
 fn without_a_daemon_that_steers_there_is_nothing_to_join() {
     let _turn = turn();

@@ -14,11 +14,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pantler_kernel::peer::Peer;
-use pantler_kernel::process;
+use pantler_kernel::{pid_namespace, process};
 
 use crate::frame::Lines;
 use crate::wire::{self, Answer, AnswerField, Request};
-use crate::{Body, BodyInfo, ControlError, OpenedRing, RunId, RunSpec, Speaker};
+use crate::{Body, BodyInfo, ControlError, OpenedRing, OwnerSelector, RunId, RunSpec, Speaker};
 
 /// Most conversations of one user at a time. A run holds one.
 const CONVERSATIONS_PER_USER_MAX: usize = 64;
@@ -248,6 +248,7 @@ fn serve(
                 return Err(ControlError::invalid("a hint about a file comes with its descriptor"));
             }
             let (body, file) = (host.body(&on)?, file.as_ref().map(|file| file.as_fd()));
+            let owner = owner_here(speaker, owner)?;
             let answer = body.hint(speaker, &owner, &hint, file)?;
             if let (Some(number), Some(path), Some(file)) = (number, hint.path(), file)
                 && let Err(error) = body.number_file(speaker, number, path, file)
@@ -278,6 +279,7 @@ fn serve(
         }
         Request::BeginRun { run } => begin_run(host, speaker, run, runs).map(Answer::Run),
         Request::TakeIn { pid } => {
+            let pid = process_here(speaker, pid)?;
             let taken = runs.iter().map(|(body, run)| body.take_in(speaker, *run, pid));
             taken.sum::<Result<usize, ControlError>>().map(Answer::TakenIn)
         }
@@ -321,6 +323,19 @@ fn begin_run(
         }
     }
     Ok(took)
+}
+
+/// The process that the speaker, perhaps in a container, calls `pid`.
+fn process_here(speaker: &Speaker, pid: u32) -> Result<u32, ControlError> {
+    let found = pid_namespace::here(speaker.pid, pid);
+    found.ok_or_else(|| ControlError::not_found(format!("process {pid}")))
+}
+
+fn owner_here(speaker: &Speaker, owner: OwnerSelector) -> Result<OwnerSelector, ControlError> {
+    match owner {
+        OwnerSelector::Pid(pid) => process_here(speaker, pid).map(OwnerSelector::Pid),
+        other => Ok(other),
+    }
 }
 
 /// The process at the other end, as the kernel says.

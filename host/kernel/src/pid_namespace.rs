@@ -6,13 +6,14 @@ use std::fs;
 use std::path::Path;
 
 use crate::KernelError;
+use crate::process::{processes, status_numbers};
 
 /// What the kernel calls the initial pid namespace: `PROC_PID_INIT_INO` of
 /// `include/linux/proc_ns.h`.
 const INITIAL: &str = "pid:[4026531836]";
 /// What to do in any other.
-pub const REMEDY: &str = "run pantler on the host, or steer the program from there with `pantler attach \
-                          --pid`; the host's daemon takes no runs of containers yet";
+pub const REMEDY: &str = "join the host's daemon by its socket, mounted into the container; or run pantler \
+                          on the host, or steer the program from there with `pantler attach --pid`";
 
 /// The pid namespace of this process, if it is another than the initial one.
 pub fn foreign() -> Option<String> {
@@ -31,6 +32,44 @@ pub fn need_initial() -> Result<(), KernelError> {
         ),
     };
     foreign().map_or(Ok(()), |name| Err(refuse(name)))
+}
+
+/// The id here of the process that `speaker`, perhaps in a namespace below ours, calls `id`. `None`
+/// where there is none.
+pub fn here(speaker: u32, id: u32) -> Option<u32> {
+    let depth = depth_of(speaker)?;
+    if depth == 1 {
+        return Some(id);
+    }
+    let found =
+        |&process: &u32| ids_of(process).get(depth - 1) == Some(&id) && are_together(process, speaker);
+    processes().ok()?.into_iter().find(found)
+}
+
+/// What `speaker` calls the process that is `id` here.
+pub fn there(speaker: u32, id: u32) -> Option<u32> {
+    let depth = depth_of(speaker)?;
+    if depth == 1 {
+        return Some(id);
+    }
+    ids_of(id).get(depth - 1).copied().filter(|_| are_together(id, speaker))
+}
+
+/// How many namespaces, from ours on, a process is in.
+fn depth_of(process: u32) -> Option<usize> {
+    Some(ids_of(process).len()).filter(|&depth| depth > 0)
+}
+
+/// The ids of a process, from that in our namespace to that in its own.
+fn ids_of(process: u32) -> Vec<u32> {
+    status_numbers(process, "NSpid:")
+}
+
+/// Whether two processes are in one namespace. That of a process whose links may not be read is
+/// another one.
+fn are_together(one: u32, other: u32) -> bool {
+    let namespace = |process| fs::read_link(format!("/proc/{process}/ns/pid")).ok();
+    namespace(one).is_some_and(|it| Some(it) == namespace(other))
 }
 
 /// A kernel without pid namespaces has no such link, and one namespace.
