@@ -23,6 +23,8 @@ pub enum Command {
     Run(crate::run::Run),
     /// Steer programs that run already
     Attach(crate::attach::Attach),
+    /// Let go of programs that were attached to a daemon
+    Detach(crate::detach::Detach),
     /// Mount a directory with a cache of its own
     Mount(Box<crate::mounting::Mount>),
     /// Unmount what `pantler mount` mounted

@@ -6,7 +6,7 @@ use pantler_control::{ControlError, RunSpec, Size};
 use pantler_kernel::group;
 use pantler_kernel::process::{Member, command_of, read_process};
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +55,7 @@ pub fn attach(arguments: &Attach) -> Result<()> {
     if arguments.memory.is_none() {
         run::check_report(&arguments.words)?;
     }
-    let mut programs = Programs::of(arguments)?;
+    let mut programs = Programs::of(&arguments.pid, arguments.cgroup.as_deref(), arguments.unit.as_deref())?;
     if let Some(told) = arguments.memory.and_then(summary::of_too_much) {
         tracing::warn!("{told}");
     }
@@ -72,7 +72,7 @@ pub fn attach(arguments: &Attach) -> Result<()> {
     let steered = Steered::begin(arguments.words.options(&spec, memory, &identity)?, || Ok(None))?;
     let attach = |pid| steered.steer.attach(pid).map_err(control_error);
     let (quiet, memory_text) = (arguments.words.quiet, memory.to_string());
-    let attached = programs.steer(&name, &memory_text, quiet, &stopped, attach, || false);
+    let attached = programs.steer(&name, &memory_text, quiet, &stopped, attach, || Host::Same(Vec::new()));
     steered.end(Some(memory).filter(|_| attached.is_ok() && !quiet), report, false)?;
     attached
 }
@@ -93,26 +93,52 @@ fn join(arguments: &Attach, programs: &mut Programs, spec: &RunSpec, stopped: &A
         // Those of now are taken by the next daemon.
         took.or_else(|error| if is_gone() { Ok(0) } else { Err(error) })
     };
-    let has_next = || {
-        let next = if is_gone() { run::join(spec).ok().flatten() } else { None };
-        next.map(|next| *daemon.borrow_mut() = next).is_some()
+    let look = || {
+        if is_gone() {
+            let next = run::join(spec).ok().flatten();
+            return next.map_or(Host::Same(Vec::new()), |next| {
+                *daemon.borrow_mut() = next;
+                Host::Next
+            });
+        }
+        // One that is about to end may not answer.
+        daemon
+            .borrow_mut()
+            .detachments()
+            .map_or(Host::Same(Vec::new()), |left| left.map_or(Host::Left, Host::Same))
     };
-    programs.steer(&programs.name(), "the daemon's memory", quiet, stopped, attach, has_next)?;
+    programs.steer(&programs.name(), "the daemon's memory", quiet, stopped, attach, look)?;
     run::tell_of_bodies(&host, spec, quiet);
     Ok(())
 }
 
+/// What has become of the host of attached programs.
+enum Host {
+    /// It goes on, without the processes that were detached.
+    Same(Vec<u32>),
+    /// Another one took its place.
+    Next,
+    /// All processes were detached.
+    Left,
+}
+
 /// The programs that were named, and which of their processes are steered.
-struct Programs {
+pub struct Programs {
     pids: Vec<u32>,
     group: Option<PathBuf>,
+    /// Processes that were detached.
+    left: HashSet<u32>,
     /// When each started, by number: a number that comes back is another process.
     steered: HashMap<u32, u64>,
 }
 
 impl Programs {
-    fn of(arguments: &Attach) -> Result<Programs> {
-        for &pid in &arguments.pid {
+    /// Those of these processes and of this control group or unit.
+    ///
+    /// # Errors
+    /// A name without a program.
+    pub fn of(pids: &[u32], cgroup: Option<&Path>, unit: Option<&str>) -> Result<Programs> {
+        for &pid in pids {
             if Member::look(pid).is_none() {
                 return Err(ControlError::not_found(format!("process {pid}")).into());
             }
@@ -122,21 +148,27 @@ impl Programs {
                 return Err(ControlError::invalid(text).into());
             }
         }
-        let of_unit = arguments.unit.as_deref().map(group_of_unit).transpose()?;
-        let of_path = arguments.cgroup.as_deref().map(group_of).transpose()?;
+        let of_unit = unit.map(group_of_unit).transpose()?;
+        let of_path = cgroup.map(group_of).transpose()?;
         let group = of_unit.or(of_path);
-        Ok(Programs { pids: arguments.pid.clone(), group, steered: HashMap::new() })
+        Ok(Programs { pids: pids.to_vec(), group, left: HashSet::new(), steered: HashMap::new() })
+    }
+
+    /// Their processes now: those that were named, and those of the group.
+    pub fn processes(&self) -> impl Iterator<Item = u32> {
+        let inside = self.group.iter().flat_map(|group| group::processes_below(group));
+        self.pids.iter().copied().chain(inside)
     }
 
     /// What people call them.
-    fn name(&self) -> String {
+    pub fn name(&self) -> String {
         let group =
             self.group.as_ref().and_then(|group| Some(group.file_name()?.to_string_lossy().into_owned()));
         group.unwrap_or_else(|| command_of(self.pids[0]))
     }
 
-    /// Has `attach` steer them until they end, or a signal comes. `place` says where. All are taken
-    /// once more by the next host, if `has_next` says that there is one.
+    /// Has `attach` steer them until they end or are detached, or a signal comes. `place` says
+    /// where. All are taken once more by the next host, if `look` says that there is one.
     fn steer(
         &mut self,
         name: &str,
@@ -144,7 +176,7 @@ impl Programs {
         quiet: bool,
         stopped: &AtomicBool,
         mut attach: impl FnMut(u32) -> Result<usize, ControlError>,
-        has_next: impl Fn() -> bool,
+        look: impl Fn() -> Host,
     ) -> Result<()> {
         let count = self.look(&mut attach)?.max(self.alive().count());
         if count == 0 {
@@ -156,8 +188,15 @@ impl Programs {
         }
         while !stopped.load(Ordering::Relaxed) && self.go_on() {
             std::thread::sleep(LOOK);
-            if has_next() {
-                self.alive().try_for_each(|pid| attach(pid).map(drop))?;
+            match look() {
+                Host::Same(left) => self.left.extend(left),
+                Host::Next => self.alive().try_for_each(|pid| attach(pid).map(drop))?,
+                Host::Left => {
+                    if !quiet {
+                        tell!("{name} was detached");
+                    }
+                    return Ok(());
+                }
             }
             self.look(&mut attach)?;
         }
@@ -166,10 +205,8 @@ impl Programs {
 
     /// Steers processes that are there and are not steered yet. Says how many that were.
     fn look(&mut self, attach: &mut impl FnMut(u32) -> Result<usize, ControlError>) -> Result<usize> {
-        let inside = self.group.iter().flat_map(|group| group::processes_below(group));
-        let ids = self.pids.iter().copied().chain(inside);
         let mut count = 0;
-        for member in ids.filter_map(Member::look).collect::<Vec<_>>() {
+        for member in self.processes().filter_map(Member::look).collect::<Vec<_>>() {
             // Those that were named by number are steered once: later the number is another's.
             let known = self.steered.get(&member.pid);
             let is_known = known == Some(&member.start) || known.is_some() && self.pids.contains(&member.pid);
@@ -187,9 +224,11 @@ impl Programs {
         self.group.as_deref().is_some_and(Path::exists) || self.alive().next().is_some()
     }
 
-    /// Those that are steered, and have not ended.
+    /// Those that are steered, and have neither ended nor been detached.
     fn alive(&self) -> impl Iterator<Item = u32> {
-        let lives = |&(&pid, &start): &(&u32, &u64)| Member::look(pid).is_some_and(|it| it.start == start);
+        let lives = |&(&pid, &start): &(&u32, &u64)| {
+            !self.left.contains(&pid) && Member::look(pid).is_some_and(|it| it.start == start)
+        };
         self.steered.iter().filter(lives).map(|(&pid, _)| pid)
     }
 }

@@ -18,6 +18,7 @@ mod attach;
 mod bodies;
 mod children;
 mod daemon;
+mod detach;
 mod doctor;
 #[cfg(feature = "dust")]
 mod dust;
@@ -83,6 +84,7 @@ fn dispatch(command: Command) -> anyhow::Result<u8> {
         Command::Sim(words) => return sim::sim(&words),
         Command::Advise(words) => return advise::advise(&words),
         Command::Attach(attach) => attach::attach(&attach)?,
+        Command::Detach(detach) => detach::detach(&detach)?,
         Command::Umount(umount) => mount::umount(&umount)?,
         Command::Hint(hint) => hint::hint(&hint)?,
         Command::Prefetch(words) => prefetch::prefetch(&words)?,

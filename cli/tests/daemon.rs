@@ -5,6 +5,7 @@ mod place;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -12,6 +13,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use pantler_kernel::pages;
+use pantler_kernel::process::user_of;
 use pantler_rig::{eventually, undisturbed};
 use place::{Daemon, Place, number, quote_rights, uncached_file};
 use rustix::process::{Pid, Signal, kill_process};
@@ -275,6 +278,95 @@ fn what_goes_on_joins_the_next_daemon() {
     job.end();
 }
 
+fn cached_blocks(path: &Path) -> u64 {
+    let file = fs::File::open(path).unwrap();
+    let blocks = file.metadata().unwrap().len().div_ceil(4096);
+    pages::count_cached(file.as_fd(), 0, blocks).unwrap()
+}
+
+/// Protects a service that shall be left alone again: it goes on as it is, with what it has cached,
+/// and the budget is free of it at once.
+#[test]
+fn what_is_detached_is_nobody_s() {
+    let _turn = turn();
+    let Some((place, _daemon)) = steering("12M") else { return };
+    undisturbed(|| {
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        let [large, small] =
+            [("large", 4), ("small", 2)].map(|(name, size)| uncached_file(folder.path(), name, size));
+        let [mut one, mut other] = [&large, &small].map(|file| Reader::new(Command::new("env"), file));
+        let [one_pid, other_pid] = [&one, &other].map(|reader| reader.0.id().to_string());
+        let attach = || {
+            let words = ["attach", "--pid", &one_pid, "--pid", &other_pid, "--owner-name", "pair"];
+            let mut attach = Daemon(place.command(&words).stderr(Stdio::piped()).spawn().unwrap());
+            let mut said = BufReader::new(attach.0.stderr.take().unwrap());
+            said.read_line(&mut String::new()).unwrap();
+            (attach, said)
+        };
+        let (mut attached, mut said) = attach();
+        one.pass();
+        other.pass();
+        let held = || number(&stat(&place), "blocks") as usize;
+        assert!(held() >= 6 * MEGABYTE / 4096 && has_owner(&place, "pair"), "{}", stat(&place));
+
+        // One of two: the owner goes on, and has what both have read.
+        let detach = |words: &[&str]| {
+            let output = place.pantler(&[&["detach"], words].concat());
+            (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        };
+        assert_eq!(
+            detach(&["--pid", &other_pid]),
+            (Some(0), "pantler: 1 process of sh detached\n".to_owned())
+        );
+        let references = number(&stat(&place), "references");
+        other.pass();
+        assert_eq!(number(&stat(&place), "references"), references, "it is steered no more");
+        one.pass();
+        assert!(number(&stat(&place), "references") > references);
+        assert!(attached.0.try_wait().unwrap().is_none(), "one is left");
+
+        assert_eq!(detach(&["pair"]), (Some(0), "pantler: 1 process of pair detached\n".to_owned()));
+        assert!(!has_owner(&place, "pair"), "{}", stat(&place));
+        assert_eq!(held(), 0, "{}", stat(&place));
+        assert!(cached_blocks(&large) >= 1000 && cached_blocks(&small) >= 500, "what was cached stays");
+        assert!(attached.0.wait().unwrap().success());
+        let mut told = String::new();
+        said.read_to_string(&mut told).unwrap();
+        assert!(told.contains("sh was detached"), "{told}");
+        one.pass();
+        assert_eq!(held(), 0);
+
+        let run = Reader::new(place.command(&["run", "--quiet", "--owner-name", "job"]), &small);
+        eventually("the run has begun", || has_owner(&place, "job"));
+        let own = std::process::id().to_string();
+        let run_pid = run.0.id().to_string();
+        for (words, status, expected) in [
+            (&["pair"][..], 1, "pair"),
+            (&["--pid", &one_pid], 1, "in a run here"),
+            (&["--pid", &own], 1, "in a run here"),
+            (&["job"], 2, "expected an attached program"),
+            (&["--pid", &run_pid], 2, "expected an attached program"),
+            (&[], 2, "required"),
+            (&["pair", "--pid", &own], 2, "cannot be used with"),
+        ] {
+            let (code, told) = detach(words);
+            assert!(code == Some(status) && told.contains(expected), "{words:?}: {code:?} {told}");
+        }
+        run.end();
+
+        // They may come back.
+        let (mut attached, _said) = attach();
+        one.pass();
+        assert!(has_owner(&place, "pair"));
+        let group = fs::read_to_string(format!("/proc/{one_pid}/cgroup")).unwrap();
+        let group =
+            group.lines().find_map(|line| line.split_once(":memory:").or(line.split_once("0::"))).unwrap().1;
+        assert_eq!(detach(&["--cgroup", "no/such"]).0, Some(2));
+        assert_eq!(detach(&["--quiet", "--cgroup", group]), (Some(0), String::new()));
+        assert!(!has_owner(&place, "pair") && attached.0.wait().unwrap().success());
+    });
+}
+
 /// A control group of version 2.
 struct Group(std::path::PathBuf);
 
@@ -394,6 +486,9 @@ fn without_a_daemon_that_steers_there_is_nothing_to_join() {
     let own = std::process::id().to_string();
     refused(&["attach", "--pid", &own], "--memory: expected a size, or a daemon that steers");
     refused(&["attach", "--pid", &own, "--report", "/tmp/x"], "nothing to report without --memory");
+    let alone = place.pantler(&["detach", "job"]);
+    let said = String::from_utf8(alone.stderr).unwrap();
+    assert!(alone.status.code() == Some(1) && said.contains("a daemon that steers"), "{said}");
     refused(&["run", "true"], "or a daemon that steers");
     refused(&["run", "--policy", "2q:in=0.5", "true"], "expected one without parameters, or --memory");
     refused(&["daemon", "--memory", "1K"], "--memory 1K: expected 1M");
@@ -444,6 +539,41 @@ fn an_ordinary_user_joins_with_own_programs_alone() {
         let (status, said) = as_user(&["attach", "--pid", &pid.to_string()]);
         assert_eq!((status, said.lines().count()), (Some(3), 1), "{said}");
     }
+
+    quote_rights(
+        "`pantler detach` needs the rights of `pantler attach`: processes and owners of other users are refused.",
+    );
+    let attach = |pid: u32, name: &str, mut command: Command| {
+        let words = ["attach", "--pid", &pid.to_string(), "--owner-name", name];
+        let mut attach = Daemon(command.args(words).stderr(Stdio::piped()).spawn().unwrap());
+        let mut said = BufReader::new(attach.0.stderr.take().unwrap());
+        said.read_line(&mut String::new()).unwrap();
+        assert!(has_owner(&place, name), "{name}");
+        (attach, said)
+    };
+    let served = Reader::new(Command::new("env"), Path::new(data));
+    let _of_root = attach(served.0.id(), "served", place.command(&[]));
+    for (words, expected) in
+        [(["detach", "--pid", &served.0.id().to_string()], 3), (["detach", "served", "--quiet"], 1)]
+    {
+        let (status, said) = as_user(&words);
+        assert_eq!((status, said.lines().count()), (Some(expected), 1), "{said}");
+    }
+    assert!(stat(&place).contains("\"owner\":\"served\""));
+    let mut sleeper = Command::new("setpriv");
+    sleeper.args([&format!("--reuid={USER}"), "--clear-groups", "sleep", "600"]);
+    let sleeper = Daemon(sleeper.spawn().unwrap());
+    eventually("it is the user's", || user_of(sleeper.0.id()) == Some(USER));
+    let mut own = Command::new("setpriv");
+    own.args([format!("--reuid={USER}"), format!("--regid={USER}"), format!("--groups={}", socket.gid())]);
+    own.arg(folder.join("pantler")).env("PANTLER_RUNTIME_DIR", folder.join("run")).current_dir("/");
+    let _own = attach(sleeper.0.id(), "own", own);
+    assert_eq!(
+        as_user(&["detach", "--quiet", "--pid", &sleeper.0.id().to_string()]),
+        (Some(0), String::new())
+    );
+    assert!(!has_owner(&place, "own"));
+    place.ok(&["detach", "--quiet", "served"]);
 
     quote_rights(
         "It takes hints for a run from its user and root alone; `grant`, `explain` and paths are root's.",

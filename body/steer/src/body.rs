@@ -4,7 +4,7 @@
 //! Where runs join, each is an owner, and hints name it or come from a process of it.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::watch;
 use pantler_kernel::clock;
 use pantler_kernel::group;
 use pantler_kernel::pages::block_bytes;
-use pantler_kernel::process::{lineage, threads_of, user_of};
+use pantler_kernel::process::{family, lineage, threads_of, user_of};
 
 /// Files that may have a priority before they are read; the bound of the steward holds besides.
 const HINTED_FILES_MAX: usize = 4096;
@@ -96,6 +96,35 @@ impl SteerBody {
             }
         };
         if found.is_empty() { Err(ControlError::not_found(selector.to_string())) } else { Ok(found) }
+    }
+
+    fn detach_owners(&self, owners: &[OwnerId], name: &str) -> Result<usize, ControlError> {
+        let steering = &mut *self.0.steering();
+        let runs: Vec<RunId> = owners.iter().flat_map(|&owner| steering.owners.attached(owner)).collect();
+        if runs.is_empty() {
+            return Err(not_attached(format!("owner {name:?}")));
+        }
+        let leave = |run| {
+            let processes = steering.owners.processes(run);
+            steering.detach(run, &processes);
+            processes.len()
+        };
+        Ok(runs.into_iter().map(leave).sum())
+    }
+
+    fn detach_process(&self, speaker: &Speaker, pid: u32) -> Result<usize, ControlError> {
+        let user = user_of(pid).ok_or_else(|| ControlError::not_found(format!("process {pid}")))?;
+        speaker.check_speaks_for(user)?;
+        let steering = &mut *self.0.steering();
+        let run = steering.owners.run_of(pid);
+        let run = run.ok_or_else(|| ControlError::not_found(format!("process {pid} in a run here")))?;
+        if !steering.owners.is_attached(run) {
+            return Err(not_attached(format!("process {pid}")));
+        }
+        let is_its = |process: &u32| steering.owners.run_of(*process) == Some(run);
+        let family: BTreeSet<u32> = family(pid).iter().map(|it| it.pid).filter(is_its).collect();
+        steering.detach(run, &family);
+        Ok(family.len())
     }
 
     /// Whether a speaker may grant control to an owner: not if it belongs to that owner itself.
@@ -332,8 +361,28 @@ impl Body for SteerBody {
         let Some(user) = user_of(pid) else { return Ok(0) };
         speaker.check_speaks_for(user)?;
         let add = |threads: &[u32]| self.0.steering().owners.take_in(run, threads);
+        self.0.steering().owners.attach(run, pid);
         let family = self.0.list_family(pid, add).map_err(|error| ControlError::failed(error.to_string()))?;
         Ok(family.len())
+    }
+
+    fn detach(&self, speaker: &Speaker, selector: &OwnerSelector) -> Result<usize, ControlError> {
+        if !self.0.options.takes_runs {
+            return Err(ControlError::unsupported("detaching from a session of one run"));
+        }
+        // What they read last is counted.
+        self.0.catch_up();
+        match selector {
+            OwnerSelector::Name(name) => self.detach_owners(&self.owners(speaker, selector)?, name),
+            OwnerSelector::Pid(pid) => self.detach_process(speaker, *pid),
+            OwnerSelector::Caller | OwnerSelector::UserDefault => {
+                Err(ControlError::invalid(format!("{selector}: expected the name of an owner, or a process")))
+            }
+        }
+    }
+
+    fn take_detached(&self, run: RunId) -> Option<Vec<u32>> {
+        self.0.steering().owners.take_detached(run)
     }
 
     fn end_run(&self, run: RunId) {
@@ -433,6 +482,12 @@ impl Steering {
         let slot = slot.ok_or_else(|| ControlError::not_found("room for one more file"))?;
         Ok(self.engine.files().id(slot))
     }
+}
+
+fn not_attached(what: String) -> ControlError {
+    ControlError::invalid(format!(
+        "{what}: expected an attached program; one of `pantler run` leaves when it ends"
+    ))
 }
 
 /// Blocks that came from other machines, which no device counts.

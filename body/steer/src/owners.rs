@@ -7,7 +7,7 @@
 //!   begin --> add --started--> more threads --ended--> fewer --> end: none
 //! ```
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 use foldhash::fast::FixedState;
@@ -43,6 +43,18 @@ struct Known {
     ended: u64,
 }
 
+/// A run that goes on.
+#[derive(Debug)]
+struct Run {
+    owner: OwnerId,
+    /// The process that began it.
+    leader: u32,
+    /// Programs that ran already were taken in.
+    is_attached: bool,
+    /// Processes that were detached since [`Owners::take_detached`].
+    detached: Vec<u32>,
+}
+
 /// What is known of a thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Thread {
@@ -59,7 +71,7 @@ struct Thread {
 pub struct Owners {
     takes_runs: bool,
     known: BTreeMap<OwnerId, Known>,
-    runs: HashMap<RunId, OwnerId, FixedState>,
+    runs: HashMap<RunId, Run, FixedState>,
     /// Threads of runs that joined, also of those that have ended.
     threads: HashMap<u32, Thread, FixedState>,
     /// Until then the kernel's lists were being written: a thread that was started may be on none.
@@ -122,7 +134,7 @@ impl Owners {
 
     /// The owner of a run that goes on.
     pub fn owner(&self, run: RunId) -> Option<OwnerId> {
-        self.runs.get(&run).copied()
+        self.runs.get(&run).map(|run| run.owner)
     }
 
     /// The owner of the run that this session is for; none where runs join.
@@ -178,7 +190,8 @@ impl Owners {
         }
         let id = RunId(self.begun);
         self.begun += 1;
-        self.runs.insert(id, owner);
+        let (leader, is_attached, detached) = (run.leader, false, Vec::new());
+        self.runs.insert(id, Run { owner, leader, is_attached, detached });
         let runs = self.known.remove(&owner).map_or(0, |known| known.runs) + 1;
         let (name, uid, pid, ended) = (run.name.clone(), run.uid, run.leader, 0);
         let profile = run.profile.clone();
@@ -197,7 +210,7 @@ impl Owners {
     /// A run is over: its threads belong to none. Its owner exits, unless it may be continued or
     /// goes on in another run.
     pub fn end(&mut self, engine: &mut Engine, run: RunId) {
-        let Some(owner) = self.runs.remove(&run) else { return };
+        let Some(Run { owner, .. }) = self.runs.remove(&run) else { return };
         let fell = engine.steward().is_revoked(owner);
         for thread in self.threads.values_mut().filter(|thread| thread.run == Some(run)) {
             *thread = Thread { run: None, fell, ..*thread };
@@ -219,6 +232,61 @@ impl Owners {
         for &(_, first) in kept.iter().rev().skip(KEPT_MAX) {
             self.forget(engine, first);
         }
+    }
+
+    // Attached programs.
+
+    /// A process that ran already was taken into a run. A run that goes on in a daemon started anew
+    /// takes itself in: nothing of it was attached.
+    pub fn attach(&mut self, run: RunId, process: u32) {
+        if let Some(run) = self.runs.get_mut(&run) {
+            run.is_attached |= process != run.leader;
+        }
+    }
+
+    /// Whether programs of a run were attached.
+    pub fn is_attached(&self, run: RunId) -> bool {
+        self.runs.get(&run).is_some_and(|run| run.is_attached)
+    }
+
+    /// The runs of an owner with programs that were attached.
+    pub fn attached(&self, owner: OwnerId) -> Vec<RunId> {
+        let its = self.runs.iter().filter(|(_, run)| run.owner == owner && run.is_attached);
+        its.map(|(&id, _)| id).collect()
+    }
+
+    /// The processes of a run that have not ended, without the one that began it.
+    pub fn processes(&self, run: RunId) -> BTreeSet<u32> {
+        let threads = self.threads.iter().filter(|(_, known)| known.run == Some(run));
+        let mut processes: BTreeSet<u32> = threads.filter_map(|(&thread, _)| process_of(thread)).collect();
+        processes.retain(|process| self.runs.get(&run).is_none_or(|run| run.leader != *process));
+        processes
+    }
+
+    /// Processes of a run belong to none from now on. With the last of them the run is over, and
+    /// unless its owner goes on in another, what it has is nobody's.
+    pub fn detach(&mut self, engine: &mut Engine, run: RunId, processes: &BTreeSet<u32>) {
+        processes.iter().for_each(|&process| self.leave(&threads_of(process)));
+        let is_over = self.processes(run).is_empty();
+        let Some(known) = self.runs.get_mut(&run) else { return };
+        known.detached.extend(processes);
+        let owner = known.owner;
+        if is_over {
+            let is_last = self.known.get(&owner).is_some_and(|known| known.runs == 1);
+            if is_last {
+                // Before it exits: the blocks of one that has exited have no owner.
+                engine.disown(owner);
+            }
+            self.end(engine, run);
+            if is_last && self.known.contains_key(&owner) {
+                self.forget(engine, owner);
+            }
+        }
+    }
+
+    /// Takes the processes of a run that were detached since the last call; none once it is over.
+    pub fn take_detached(&mut self, run: RunId) -> Option<Vec<u32>> {
+        self.runs.get_mut(&run).map(|run| std::mem::take(&mut run.detached))
     }
 
     fn forget(&mut self, engine: &mut Engine, owner: OwnerId) {

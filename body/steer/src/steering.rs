@@ -5,6 +5,7 @@
 //!   Engine::poll --Decision--> Hands --Answer--> Engine::answer
 //! ```
 
+use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 
 use pantler_control::{ControlError, LIST_FILES_MAX, Revocations, Rings, RunId, RunSpec};
@@ -218,6 +219,15 @@ impl Steering {
         self.hands.restore(is_its);
         self.hands.files.forget_mappers(is_its);
         self.owners.end(&mut self.engine, run);
+    }
+
+    /// Processes of a run that were attached belong to none from now on.
+    pub(crate) fn detach(&mut self, run: RunId, processes: &BTreeSet<u32>) {
+        self.last = None;
+        let is_its = |process| processes.contains(&process);
+        self.hands.restore(is_its);
+        self.hands.files.forget_mappers(is_its);
+        self.owners.detach(&mut self.engine, run, processes);
     }
 
     /// Events were lost because we were slow: asks the kernel about every block that is believed to

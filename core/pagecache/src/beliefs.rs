@@ -139,6 +139,19 @@ impl Beliefs {
         self.tell(|steward| steward.exit(owner));
     }
 
+    /// Nothing is believed any more of the blocks of an owner.
+    pub(crate) fn disown(&mut self, owner: OwnerId) {
+        for span in self.ledger.spans().collect::<Vec<_>>() {
+            for index in span.indices() {
+                let known = self.steward.explain(self.block(span.file, index));
+                if known.is_some_and(|known| known.owner == Some(owner)) {
+                    self.gone(span.file, index);
+                }
+            }
+        }
+        self.obey();
+    }
+
     pub(crate) fn look_up(&mut self, key: FileKey) -> Option<u32> {
         self.files.look_up(key)
     }

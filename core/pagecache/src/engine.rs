@@ -614,6 +614,12 @@ impl Engine {
         self.beliefs.exit(owner);
     }
 
+    /// What an owner has stays cached and is no run's from now on, as if another program had used
+    /// it.
+    pub fn disown(&mut self, owner: OwnerId) {
+        self.beliefs.disown(owner);
+    }
+
     /// A file that was found, or opened again, has this size.
     pub fn set_size(&mut self, file: u32, size_blocks: u64) {
         self.beliefs.file_mut(file).size_blocks = size_blocks;

@@ -72,3 +72,24 @@ fn what_was_brought_in_elsewhere_or_for_another_is_not_used() {
     let touched = [brought(0..=15), vec![(Kind::Fault, 8..=8), (Kind::Read, 9..=9)]];
     assert_eq!(counted(&touched.concat()), 2);
 }
+
+/// Another owner's blocks stay as they are.
+#[test]
+fn what_an_owner_had_is_no_run_s_once_it_is_disowned() {
+    let mut engine = engine();
+    let own = |thread: u32, at: u64| (thread, at..=at);
+    for (thread, block) in [own(3, 0), own(3, 1), own(4, 2), own(3, 3), own(4, 4)] {
+        tell(&mut engine, thread, Kind::Added, block.clone());
+        tell(&mut engine, thread, Kind::Read, block);
+    }
+    assert_eq!(engine.ledger().cached_blocks(), 5);
+    engine.disown(OwnerId(3));
+    engine.validate();
+    let left: Vec<u64> = engine.ledger().spans().flat_map(|span| span.indices()).collect();
+    assert_eq!((left.len(), engine.ledger().cached_blocks()), (2, 2));
+    assert!(left.contains(&2) && left.contains(&4), "{left:?}");
+    assert_eq!((engine.steward().used(), engine.counters().drops), (2, 0), "nothing is dropped for it");
+    // A reader outside finds nothing to take from a run.
+    engine.disown(OwnerId(7));
+    assert_eq!(engine.ledger().cached_blocks(), 2);
+}

@@ -141,6 +141,24 @@ pub trait Body: Send + Sync {
         Ok(0)
     }
 
+    /// Programs that were attached are steered no more: a process with all that it started, or all
+    /// of an owner. What is cached stays, and is nobody's once all of an owner have left. Returns
+    /// how many processes these are. Refused by default.
+    ///
+    /// # Errors
+    /// Programs of another user, and those that are not attached here.
+    fn detach(&self, speaker: &Speaker, owner: &OwnerSelector) -> Result<usize, ControlError> {
+        let _ = (speaker, owner);
+        Err(ControlError::unsupported("detaching"))
+    }
+
+    /// Takes the processes of a run that were detached since the last call. `None` once all of it
+    /// were; nothing is detached by default.
+    fn take_detached(&self, run: RunId) -> Option<Vec<u32>> {
+        let _ = run;
+        Some(Vec::new())
+    }
+
     /// The run is over: its owner exits, unless its name was given to be continued.
     fn end_run(&self, run: RunId) {
         let _ = run;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::frame::Lines;
 use crate::runtime;
 use crate::wire::{self, Answer, AnswerField, Request};
-use crate::{BodyInfo, ControlError, RunSpec};
+use crate::{BodyInfo, ControlError, OwnerSelector, RunSpec};
 
 /// How long a client waits for an answer. Hosts answer from bookkeeping, except that launching may
 /// mount, and stopping unmount.
@@ -164,6 +164,24 @@ impl Client {
     pub fn take_in(&mut self, pid: u32) -> Result<usize, ControlError> {
         match self.ask(&Request::TakeIn { pid }, None)? {
             Answer::TakenIn(count) => Ok(count),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Has programs that were attached leave the body called `on`. Returns how many processes these
+    /// are.
+    pub fn detach(&mut self, on: &str, owner: OwnerSelector) -> Result<usize, ControlError> {
+        match self.ask(&Request::Detach { on: on.to_owned(), owner }, None)? {
+            Answer::Detached(count) => Ok(count),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The processes that were detached from the run of this client since it asked last. `None`
+    /// once all of them were.
+    pub fn detachments(&mut self) -> Result<Option<Vec<u32>>, ControlError> {
+        match self.ask(&Request::Detachments, None)? {
+            Answer::Detachments(processes) => Ok(processes),
             other => Err(unexpected(&other)),
         }
     }

@@ -283,6 +283,17 @@ fn serve(
             let taken = runs.iter().map(|(body, run)| body.take_in(speaker, *run, pid));
             taken.sum::<Result<usize, ControlError>>().map(Answer::TakenIn)
         }
+        Request::Detach { on, owner } => {
+            let owner = owner_here(speaker, owner)?;
+            host.body(&on)?.detach(speaker, &owner).map(Answer::Detached)
+        }
+        Request::Detachments => {
+            let each = runs.iter().map(|(body, run)| body.take_detached(*run));
+            let processes = each.collect::<Option<Vec<_>>>().map(|each| each.concat());
+            // Known there by other numbers.
+            let theirs = |pid: &u32| pid_namespace::there(speaker.pid, *pid);
+            Ok(Answer::Detachments(processes.map(|pids| pids.iter().filter_map(theirs).collect())))
+        }
         Request::Launch { launch } => {
             let launcher = host.launcher.as_ref().ok_or_else(|| ControlError::unsupported("launching"))?;
             let body = launcher.launch(speaker, launch)?;

@@ -59,6 +59,11 @@ pub enum Request {
     /// A process that runs already, with all that it started and will start, belongs to the run
     /// that this connection began.
     TakeIn { pid: u32 },
+    /// Programs that were attached leave the body called `on`: a process with all that it started,
+    /// or all of an owner.
+    Detach { on: String, owner: OwnerSelector },
+    /// Which processes were detached from the run that this connection began?
+    Detachments,
     /// Host a new body. What is launched, and with which options, is between command and host.
     Launch { launch: serde_json::Value },
     /// End the body called `on`.
@@ -86,6 +91,10 @@ pub enum Answer {
     Run(Vec<BodyInfo>),
     /// How many processes belong to the run because of it.
     TakenIn(usize),
+    /// How many processes left.
+    Detached(usize),
+    /// Those that were detached since the last question; none once the run is over.
+    Detachments(Option<Vec<u32>>),
     /// The body that was launched.
     Launched(Box<BodyInfo>),
     /// The body is ending.
