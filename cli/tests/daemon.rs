@@ -307,7 +307,8 @@ fn what_is_detached_is_nobody_s() {
         one.pass();
         other.pass();
         let held = || number(&stat(&place), "blocks") as usize;
-        assert!(held() >= 6 * MEGABYTE / 4096 && has_owner(&place, "pair"), "{}", stat(&place));
+        // A block that is gone before its event is read is not known.
+        assert!(held() >= 6 * MEGABYTE / 4096 * 99 / 100 && has_owner(&place, "pair"), "{}", stat(&place));
 
         // One of two: the owner goes on, and has what both have read.
         let detach = |words: &[&str]| {
@@ -320,9 +321,11 @@ fn what_is_detached_is_nobody_s() {
         );
         let references = number(&stat(&place), "references");
         other.pass();
-        assert_eq!(number(&stat(&place), "references"), references, "it is steered no more");
+        // Its file has 512 blocks. The command that attached maps some of its own.
+        let more = || number(&stat(&place), "references") - references;
+        assert!(more() < 256, "it is steered no more: {}", more());
         one.pass();
-        assert!(number(&stat(&place), "references") > references);
+        assert!(more() >= 1024, "{}", more());
         assert!(attached.0.try_wait().unwrap().is_none(), "one is left");
 
         assert_eq!(detach(&["pair"]), (Some(0), "pantler: 1 process of pair detached\n".to_owned()));
@@ -390,12 +393,13 @@ impl Drop for Group {
 #[test]
 fn a_run_of_a_container_joins_the_host_s_daemon() {
     let _turn = turn();
-    let Some((place, first)) = steering("12M") else { return };
+    let Some(place) = Place::new() else { return };
     let Some(group) = Group::new() else {
         assert!(std::env::var_os("PANTLER_NO_SKIP").is_none(), "no control groups of version 2");
         return eprintln!("skipped: no control groups of version 2");
     };
     undisturbed(|| {
+        let first = Daemon::start(&place, "12M", &[]).0;
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
         let data = ["one", "two"].map(|name| uncached_file(folder.path(), name, 16));
         let socket = tempfile::tempdir().unwrap();
@@ -444,6 +448,7 @@ fn a_run_of_a_container_joins_the_host_s_daemon() {
         // The next daemon takes in the processes of the containers, not those of the same numbers
         // here.
         kill_process(Pid::from_child(&first.0), Signal::KILL).unwrap();
+        drop(first);
         let next = Daemon::start(&place, "12M", &[]).0;
         eventually("both have joined again", || live() == 2);
         eventually("both are seen", || {

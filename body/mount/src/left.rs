@@ -166,9 +166,11 @@ mod tests {
         }
         left.forget(5);
         left.end();
-        let mut next = || left.take().map(|(file, ranges)| (file, ranges.collect::<Vec<_>>()));
-        assert_eq!(next(), Some((7, vec![0..12])));
-        assert_eq!(next(), Some((3, vec![4..12])));
+        let next = || {
+            left.take().map(|(file, ranges)| (file, ranges.map(|bytes| (bytes.start, bytes.end)).collect()))
+        };
+        assert_eq!(next(), Some((7, vec![(0, 12)])));
+        assert_eq!(next(), Some((3, vec![(4, 12)])));
         assert_eq!(next(), None, "E4");
     }
 

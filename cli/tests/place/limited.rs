@@ -32,6 +32,25 @@ impl Limited {
         None
     }
 
+    /// From now on files have `bytes` beside what is held besides now.
+    pub fn limit_files(&self, bytes: u64) {
+        let (all, files) = self.held();
+        let limits = ["memory.limit_in_bytes", "memory.max"].map(|name| self.0.join(name));
+        let limit = limits.iter().find(|limit| limit.exists()).expect("it was made with one");
+        fs::write(limit, (bytes + all - files).to_string()).unwrap();
+    }
+
+    /// Bytes that it holds, and those of files.
+    pub fn held(&self) -> (u64, u64) {
+        let usages = ["memory.usage_in_bytes", "memory.current"];
+        let all = usages.iter().find_map(|name| fs::read_to_string(self.0.join(name)).ok()).unwrap();
+        let stat = fs::read_to_string(self.0.join("memory.stat")).unwrap();
+        let files = ["total_cache ", "file "]
+            .iter()
+            .find_map(|name| stat.lines().find_map(|line| line.strip_prefix(name)));
+        (all.trim().parse().unwrap(), files.unwrap().parse().unwrap())
+    }
+
     /// A command in it.
     pub fn inside(&self, command: &Command) -> Command {
         let words: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();

@@ -186,7 +186,10 @@ mod tests {
         (0..30_000).for_each(|index| scan.refer(block(index), true));
         assert!(scan.is_on());
         // Two pieces of each page are no use.
-        (30_000..40_000).for_each(|index| [true, false].map(|comes| scan.refer(block(index), comes)).into());
+        for index in 30_000..40_000 {
+            scan.refer(block(index), true);
+            scan.refer(block(index), false);
+        }
         assert!(scan.is_on());
         let ends = (0..1000).position(|index| {
             scan.refer(block(index), true);
