@@ -34,8 +34,8 @@ const CROWD: usize = 1_000;
 const IDLE_ROUNDS: u32 = 4;
 /// The same while something is still to be done.
 const BUSY_ROUNDS: u32 = 40;
-/// Times that events are taken in a row, of a buffer that has more of them, before the engine works.
-/// All that is in a buffer of the usual size is taken by then: nothing is lost while it works.
+/// Times that events are taken in a row, while a buffer has more of them, before the engine works.
+/// All that a buffer of the usual size holds is taken by then: nothing is lost while it works.
 const TAKES_MAX: u32 = 40;
 /// Time between two ticks of the engine.
 const TICK_NS: u64 = 100_000_000;
