@@ -413,7 +413,7 @@ impl Owners {
 
     /// L2: the owner that gives a frame instead of `keeper`: of those that scan the one with most
     ///     blocks.
-    pub(crate) fn gives_for(&mut self, keeper: OwnerKey) -> Option<OwnerKey> {
+    pub(crate) fn scanning_for(&mut self, keeper: OwnerKey) -> Option<OwnerKey> {
         if self.scanning.is_empty() {
             return None;
         }
@@ -423,11 +423,14 @@ impl Owners {
         let most = scanning.iter().filter_map(held).max();
         let is_spared = self.manager(keeper).is_some() && held(&keeper).is_none();
         self.scanning = scanning;
-        let (_, giver) = most.filter(|_| is_spared)?;
-        if let Some((manager, _)) = self.manager_mut(giver) {
+        most.filter(|_| is_spared).map(|(_, giver)| giver)
+    }
+
+    /// An owner that scans gives a frame instead of another.
+    pub(crate) fn give(&mut self, owner: OwnerKey) {
+        if let Some((manager, _)) = self.manager_mut(owner) {
             manager.give();
         }
-        Some(giver)
     }
 
     /// Whether an owner may miss a block because it gave a frame.

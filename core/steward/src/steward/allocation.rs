@@ -46,7 +46,7 @@ impl Steward {
     }
 
     /// Shrinks the weighing room to its bound: no block is missing, so candidates come from the LRU
-    /// end (W5).
+    /// end (W5), or of an owner that scans (L2).
     pub(super) fn trim_weighing(&mut self) {
         while self.rooms.is_too_full_for(0) && self.replace(None, NOBODY) {}
     }
@@ -92,11 +92,13 @@ impl Steward {
     /// L2: the oldest block is the candidate, or one of an owner that scans.
     fn scanned_for(&mut self, oldest: Handle) -> (Handle, Rule) {
         let keeper = self.owners.keeper(self.entries[oldest].owner);
-        let scanned = self.owners.gives_for(keeper).and_then(|giver| {
+        let scanned = self.owners.scanning_for(keeper).and_then(|giver| {
             let mut listed = self.owners.listed(giver);
-            listed.find(|&frame| !self.entries[frame].is_pinned())
+            Some((giver, listed.find(|&frame| !self.entries[frame].is_pinned())?))
         });
-        scanned.map_or((oldest, Rule::LeastRecentlyUsed), |frame| (frame, Rule::Scanned))
+        let Some((giver, frame)) = scanned else { return (oldest, Rule::LeastRecentlyUsed) };
+        self.owners.give(giver);
+        (frame, Rule::Scanned)
     }
 
     /// L2: `P[block]` names the candidate, and its owner is charged with a mistake.
