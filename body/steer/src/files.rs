@@ -92,6 +92,7 @@ impl Files {
             self.slots.resize_with(slot as usize + 1, OpenFile::default);
         }
         self.close(slot);
+        self.resized.retain(|&(resized, _)| resized != slot);
         self.slots[slot as usize] = OpenFile { key, ..OpenFile::default() };
     }
 
@@ -132,22 +133,23 @@ impl Files {
         descriptors
     }
 
-    /// Looks for a name of a file that has none yet: what is small is acted on without one.
-    pub fn name(&mut self, slot: u32, now_ns: u64) {
-        if self.slots.get(slot as usize).is_some_and(|file| file.path.is_none()) {
-            self.name_by_number(slot, now_ns);
-        }
+    /// Looks for a name of a file that has none yet, and keeps nothing open for it. What is small
+    /// is acted on without one.
+    pub fn name(&mut self, slot: u32) {
+        let Some(file) = self.slots.get(slot as usize).filter(|file| file.path.is_none()) else { return };
+        let held = file.descriptor.as_ref().and_then(|held| held.try_clone().ok());
+        let opened = held.or_else(|| self.open_again(slot));
+        let ino = self.slots[slot as usize].key.ino;
+        self.slots[slot as usize].path = opened.and_then(|file| name_of(file.as_fd(), ino));
     }
 
     /// Opens a file by the number of its inode, where its file system knows files by that, and
-    /// takes the name that the kernel still has for it. A name that leads elsewhere is none.
+    /// takes its name.
     fn name_by_number(&mut self, slot: u32, now_ns: u64) {
+        let ino = self.slots[slot as usize].key.ino;
         let Some(file) = self.descriptor(slot, now_ns) else { return };
-        let identity = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
-        let opened = rustix::fs::fstat(file).map(identity);
-        let name = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok();
-        self.slots[slot as usize].path =
-            name.filter(|name| opened.is_ok() && rustix::fs::lstat(name).map(identity) == opened);
+        let name = name_of(file, ino);
+        self.slots[slot as usize].path = name;
     }
 
     /// Takes an open file, or one opened by name only, so that the slot can be acted on; it is not
@@ -245,21 +247,25 @@ impl Files {
     /// it cannot be reached.
     pub fn descriptor(&mut self, slot: u32, now_ns: u64) -> Option<BorrowedFd<'_>> {
         if self.slots[slot as usize].descriptor.is_none() {
-            let file = &self.slots[slot as usize];
-            let place = &self.devices.mount_of(file.key.dev)?.place;
-            // A program that read a file and ended at once took its descriptor along: try the
-            // inode's number.
-            let opened = match &file.handle {
-                Some(handle) => layers::open_handle(handle, place),
-                None => layers::open_handle(&FileHandle::by_inode(file.key.ino)?, place),
-            };
-            if !self.accept(slot, opened?, now_ns) {
+            let opened = self.open_again(slot)?;
+            if !self.accept(slot, opened, now_ns) {
                 return None;
             }
         }
         let file = &mut self.slots[slot as usize];
         file.used_ns = now_ns;
         file.descriptor.as_ref().map(OwnedFd::as_fd)
+    }
+
+    /// Opens a file by its handle. A program that read a file and ended at once took its descriptor
+    /// along: then by the inode's number.
+    fn open_again(&mut self, slot: u32) -> Option<OwnedFd> {
+        let file = &self.slots[slot as usize];
+        let place = &self.devices.mount_of(file.key.dev)?.place;
+        match &file.handle {
+            Some(handle) => layers::open_handle(handle, place),
+            None => layers::open_handle(&FileHandle::by_inode(file.key.ino)?, place),
+        }
     }
 
     /// The descriptor of the file if one is held; not a use of it.
@@ -322,6 +328,16 @@ impl Files {
     pub fn key_of_opened(&mut self, file: BorrowedFd<'_>) -> Option<FileKey> {
         self.devices.named_by_events(file).filter(|key| self.are_steered(key.dev))
     }
+}
+
+/// The name that the kernel still has for an open file with this inode. One that leads elsewhere
+/// is none.
+fn name_of(file: BorrowedFd<'_>, ino: u64) -> Option<PathBuf> {
+    let identity = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
+    let opened = rustix::fs::fstat(file).map(identity).ok().filter(|&(_, opened)| opened == ino)?;
+    let name = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+    let named = rustix::fs::lstat(&name).map(identity).ok()?;
+    (named == opened).then_some(name)
 }
 
 #[cfg(test)]

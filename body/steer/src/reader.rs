@@ -35,7 +35,8 @@ const IDLE_ROUNDS: u32 = 4;
 /// The same while something is still to be done.
 const BUSY_ROUNDS: u32 = 40;
 /// Times that events are taken in a row, while a buffer has more of them, before the engine works.
-/// All that a buffer of the usual size holds is taken by then: nothing is lost while it works.
+/// All that a buffer of the usual size holds is taken by then, and it has room for what comes while
+/// the engine works.
 const TAKES_MAX: u32 = 40;
 /// Time between two ticks of the engine.
 const TICK_NS: u64 = 100_000_000;
@@ -66,11 +67,12 @@ fn read(shared: &Shared, mut feed: Feed) {
             let Some(took) = take(&mut steering, &mut feed, &limits, now_ns) else { return };
             (taken, takes) = (taken + took, takes + 1);
             if feed.is_behind() && takes < TAKES_MAX {
-                // The engine decides by all that happened. Others may have the lock meanwhile.
+                // The engine decides by all that happened, and asks the kernel about what is true
+                // after that.
                 continue;
             }
             let before = std::mem::replace(&mut brought_in, steering.counters().brought_in);
-            let busy = work(&mut steering, &mut feed, now_ns) || brought_in != before;
+            let busy = work(&mut steering, feed.take_lost(), now_ns) || brought_in != before;
             if is_tick {
                 next_tick_ns = now_ns + TICK_NS;
                 steering.tick(now_ns);
@@ -106,7 +108,7 @@ fn read(shared: &Shared, mut feed: Feed) {
             break;
         }
     }
-    work(&mut steering, &mut feed, now_ns);
+    work(&mut steering, feed.take_lost(), now_ns);
     steering.recorded();
 }
 
@@ -134,14 +136,11 @@ fn take(steering: &mut Steering, feed: &mut Feed, limits: &Gauge, now_ns: u64) -
     Some(events)
 }
 
-/// Has the engine work on what was taken. Says whether that should soon be followed up.
-fn work(steering: &mut Steering, feed: &mut Feed, now_ns: u64) -> bool {
-    // What is asked of the kernel is true now: older events must not come after the answer.
-    if !feed.is_behind() {
-        let lost = feed.take_lost();
-        if lost > 0 {
-            steering.lost(lost, now_ns);
-        }
+/// Has the engine work on what was taken, after it has asked about what was lost. Says whether that
+/// should soon be followed up.
+fn work(steering: &mut Steering, lost: u64, now_ns: u64) -> bool {
+    if lost > 0 {
+        steering.lost(lost, now_ns);
     }
     steering.round(now_ns)
 }
