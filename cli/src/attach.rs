@@ -2,10 +2,11 @@
 
 use anyhow::Result;
 use clap::Args;
-use pantler_control::{ControlError, RunSpec, Size};
+use pantler_control::client::Client;
+use pantler_control::{BodyInfo, BodyKind, ControlError, OwnerSelector, RunSpec, Size};
 use pantler_kernel::group;
 use pantler_kernel::process::{Member, command_of, read_process};
-use std::cell::RefCell;
+use pantler_steer::Steer;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -70,9 +71,8 @@ pub fn attach(arguments: &Attach) -> Result<()> {
     // What steering uses itself is not there for others.
     pantler_kernel::heap::hold_little(1);
     let steered = Steered::begin(arguments.words.options(&spec, memory, &identity)?, || Ok(None))?;
-    let attach = |pid| steered.steer.attach(pid).map_err(control_error);
     let (quiet, memory_text) = (arguments.words.quiet, memory.to_string());
-    let attached = programs.steer(&name, &memory_text, quiet, &stopped, attach, || Host::Same(Vec::new()));
+    let attached = programs.steer(&name, &memory_text, quiet, &stopped, &mut Session(&steered.steer));
     steered.end(Some(memory).filter(|_| attached.is_ok() && !quiet), report, false)?;
     attached
 }
@@ -85,35 +85,15 @@ fn join(arguments: &Attach, programs: &mut Programs, spec: &RunSpec, stopped: &A
         )
     };
     let daemon = run::join(spec)?.ok_or_else(absent)?;
-    let (quiet, host) = (arguments.words.quiet, daemon.path().to_owned());
-    let daemon = RefCell::new(daemon);
-    let is_gone = || daemon.borrow().is_gone_within(Duration::ZERO);
-    let attach = |pid| {
-        let took = daemon.borrow_mut().take_in(pid);
-        // Those of now are taken by the next daemon.
-        took.or_else(|error| if is_gone() { Ok(0) } else { Err(error) })
-    };
-    let look = || {
-        if is_gone() {
-            let next = run::join(spec).ok().flatten();
-            return next.map_or(Host::Same(Vec::new()), |next| {
-                *daemon.borrow_mut() = next;
-                Host::Next
-            });
-        }
-        // One that is about to end may not answer.
-        daemon
-            .borrow_mut()
-            .detachments()
-            .map_or(Host::Same(Vec::new()), |left| left.map_or(Host::Left, Host::Same))
-    };
-    programs.steer(&programs.name(), "the daemon's memory", quiet, stopped, attach, look)?;
-    run::tell_of_bodies(&host, spec, quiet);
+    let (quiet, path) = (arguments.words.quiet, daemon.path().to_owned());
+    let mut host = Daemon { client: daemon, spec };
+    programs.steer(&programs.name(), "the daemon's memory", quiet, stopped, &mut host)?;
+    run::tell_of_bodies(&path, spec, quiet);
     Ok(())
 }
 
 /// What has become of the host of attached programs.
-enum Host {
+enum Found {
     /// It goes on, without the processes that were detached.
     Same(Vec<u32>),
     /// Another one took its place.
@@ -122,12 +102,86 @@ enum Host {
     Left,
 }
 
+/// What steers attached programs.
+trait Host {
+    /// Takes in a process, with all that it started. Says how many that were.
+    fn attach(&mut self, pid: u32) -> Result<usize, ControlError>;
+
+    /// What has become of it.
+    fn look(&mut self) -> Found {
+        Found::Same(Vec::new())
+    }
+
+    /// Lets a process go that it took in with another one.
+    fn detach(&mut self, pid: u32) {
+        let _ = pid;
+    }
+}
+
+/// A session of this command.
+struct Session<'a>(&'a Steer);
+
+impl Host for Session<'_> {
+    fn attach(&mut self, pid: u32) -> Result<usize, ControlError> {
+        self.0.attach(pid).map_err(control_error)
+    }
+}
+
+/// A daemon, and the one that is started after it.
+struct Daemon<'a> {
+    client: Client,
+    spec: &'a RunSpec,
+}
+
+impl Daemon<'_> {
+    fn is_gone(&self) -> bool {
+        self.client.is_gone_within(Duration::ZERO)
+    }
+
+    fn next(&mut self) -> Found {
+        let next = run::join(self.spec).ok().flatten();
+        next.map_or(Found::Same(Vec::new()), |next| {
+            self.client = next;
+            Found::Next
+        })
+    }
+}
+
+impl Host for Daemon<'_> {
+    fn attach(&mut self, pid: u32) -> Result<usize, ControlError> {
+        let took = self.client.take_in(pid);
+        // Those of now are taken by the next daemon.
+        took.or_else(|error| if self.is_gone() { Ok(0) } else { Err(error) })
+    }
+
+    fn look(&mut self) -> Found {
+        if self.is_gone() {
+            return self.next();
+        }
+        match self.client.detachments() {
+            Ok(left) => left.map_or(Found::Left, Found::Same),
+            // One that is about to end may not answer, and what one says too late is no answer to
+            // what it is asked next.
+            Err(_) => self.next(),
+        }
+    }
+
+    fn detach(&mut self, pid: u32) {
+        let steers = |body: &BodyInfo| body.kind == BodyKind::Steer;
+        let on = self.client.bodies().ok().and_then(|bodies| bodies.into_iter().find(steers));
+        if let Some(on) = on {
+            // One that was not taken in is refused.
+            let _ = self.client.detach(&on.name, OwnerSelector::Pid(pid));
+        }
+    }
+}
+
 /// The programs that were named, and which of their processes are steered.
 pub struct Programs {
     pids: Vec<u32>,
     group: Option<PathBuf>,
-    /// Processes that were detached.
-    left: HashSet<u32>,
+    /// Processes that were detached, with the time when each started.
+    left: HashSet<(u32, u64)>,
     /// When each started, by number: a number that comes back is another process.
     steered: HashMap<u32, u64>,
 }
@@ -167,18 +221,17 @@ impl Programs {
         group.unwrap_or_else(|| command_of(self.pids[0]))
     }
 
-    /// Has `attach` steer them until they end or are detached, or a signal comes. `place` says
-    /// where. All are taken once more by the next host, if `look` says that there is one.
+    /// Has `host` steer them until they end or are detached, or a signal comes. `place` says where.
+    /// All that were not detached are taken once more by the next host.
     fn steer(
         &mut self,
         name: &str,
         place: &str,
         quiet: bool,
         stopped: &AtomicBool,
-        mut attach: impl FnMut(u32) -> Result<usize, ControlError>,
-        look: impl Fn() -> Host,
+        host: &mut dyn Host,
     ) -> Result<()> {
-        let count = self.look(&mut attach)?.max(self.alive().count());
+        let count = self.look(host)?.max(self.alive().count());
         if count == 0 {
             return Err(ControlError::not_found(format!("a process of {name}")).into());
         }
@@ -188,23 +241,30 @@ impl Programs {
         }
         while !stopped.load(Ordering::Relaxed) && self.go_on() {
             std::thread::sleep(LOOK);
-            match look() {
-                Host::Same(left) => self.left.extend(left),
-                Host::Next => self.alive().try_for_each(|pid| attach(pid).map(drop))?,
-                Host::Left => {
+            match host.look() {
+                Found::Same(left) => {
+                    let left = left.into_iter().filter_map(Member::look);
+                    self.left.extend(left.map(|member| (member.pid, member.start)));
+                }
+                Found::Next => {
+                    self.alive().try_for_each(|pid| host.attach(pid).map(drop))?;
+                    // Those that others of them started were taken along.
+                    self.left.iter().for_each(|&(pid, _)| host.detach(pid));
+                }
+                Found::Left => {
                     if !quiet {
                         tell!("{name} was detached");
                     }
                     return Ok(());
                 }
             }
-            self.look(&mut attach)?;
+            self.look(host)?;
         }
         Ok(())
     }
 
     /// Steers processes that are there and are not steered yet. Says how many that were.
-    fn look(&mut self, attach: &mut impl FnMut(u32) -> Result<usize, ControlError>) -> Result<usize> {
+    fn look(&mut self, host: &mut dyn Host) -> Result<usize> {
         let mut count = 0;
         for member in self.processes().filter_map(Member::look).collect::<Vec<_>>() {
             // Those that were named by number are steered once: later the number is another's.
@@ -214,7 +274,7 @@ impl Programs {
                 continue;
             }
             self.steered.insert(member.pid, member.start);
-            count += attach(member.pid)?;
+            count += host.attach(member.pid)?;
         }
         Ok(count)
     }
@@ -227,7 +287,7 @@ impl Programs {
     /// Those that are steered, and have neither ended nor been detached.
     fn alive(&self) -> impl Iterator<Item = u32> {
         let lives = |&(&pid, &start): &(&u32, &u64)| {
-            !self.left.contains(&pid) && Member::look(pid).is_some_and(|it| it.start == start)
+            !self.left.contains(&(pid, start)) && Member::look(pid).is_some_and(|it| it.start == start)
         };
         self.steered.iter().filter(lives).map(|(&pid, _)| pid)
     }

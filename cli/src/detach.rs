@@ -50,15 +50,21 @@ pub fn detach(arguments: &Detach) -> Result<()> {
     Ok(())
 }
 
-/// One after the other: each takes along what it started, so that later ones may have left already.
+/// One after the other: each takes along what it started, so that later ones may have left already,
+/// or have ended. Of other refusals the first is returned, after all were tried.
 fn detach_each(daemon: &mut Client, on: &str, programs: &Programs) -> Result<usize, ControlError> {
     let (mut count, mut refused) = (0, None);
+    let mut missing = ControlError::not_found(format!("a process of {}", programs.name()));
     for pid in programs.processes().collect::<Vec<_>>() {
         match daemon.detach(on, OwnerSelector::Pid(pid)) {
             Ok(more) => count += more,
+            Err(error @ ControlError::NotFound { .. }) => missing = error,
             Err(error) => refused = refused.or(Some(error)),
         }
     }
-    let nobody = || ControlError::not_found(format!("a process of {}", programs.name()));
-    if count == 0 { Err(refused.unwrap_or_else(nobody)) } else { Ok(count) }
+    match refused {
+        Some(error) => Err(error),
+        None if count == 0 => Err(missing),
+        None => Ok(count),
+    }
 }

@@ -115,14 +115,19 @@ impl SteerBody {
     fn detach_process(&self, speaker: &Speaker, pid: u32) -> Result<usize, ControlError> {
         let user = user_of(pid).ok_or_else(|| ControlError::not_found(format!("process {pid}")))?;
         speaker.check_speaks_for(user)?;
+        let family = family(pid);
         let steering = &mut *self.0.steering();
-        let run = steering.owners.run_of(pid);
+        let owners = &steering.owners;
+        let run = owners.run_of(pid);
         let run = run.ok_or_else(|| ControlError::not_found(format!("process {pid} in a run here")))?;
-        if !steering.owners.is_attached(run) {
+        // Also of a process of the speaker that another user attached.
+        let user = owners.owner(run).and_then(|owner| owners.uid(owner));
+        speaker.check_speaks_for(user.unwrap_or(self.0.options.uid))?;
+        if !owners.is_attached(run) {
             return Err(not_attached(format!("process {pid}")));
         }
-        let is_its = |process: &u32| steering.owners.run_of(*process) == Some(run);
-        let family: BTreeSet<u32> = family(pid).iter().map(|it| it.pid).filter(is_its).collect();
+        let is_its = |process: &u32| owners.run_of(*process) == Some(run);
+        let family: BTreeSet<u32> = family.iter().map(|it| it.pid).filter(is_its).collect();
         steering.detach(run, &family);
         Ok(family.len())
     }
@@ -142,8 +147,7 @@ impl SteerBody {
     pub(crate) fn full_stat(&self) -> BodyStat {
         let steering = &mut *self.0.steering();
         let (shown, files_left_out) = files_shown(&steering.engine);
-        let now_ns = clock::monotonic_ns();
-        shown.iter().for_each(|&file| steering.hands.files.name(file, now_ns));
+        shown.iter().for_each(|&file| steering.hands.files.name(file));
         let steering = &*steering;
         let engine = &steering.engine;
         let counters = engine.counters();
@@ -315,7 +319,7 @@ impl Body for SteerBody {
         let files = RefCell::new(&mut hands.files);
         let path_of = |file: FileId| {
             let (slot, mut files) = (engine.number(file)?, files.borrow_mut());
-            files.name(slot, clock::monotonic_ns());
+            files.name(slot);
             Some(files.path(slot)?.display().to_string())
         };
         Ok(FileExplanation {
@@ -363,7 +367,8 @@ impl Body for SteerBody {
         let add = |threads: &[u32]| self.0.steering().owners.take_in(run, threads);
         self.0.steering().owners.attach(run, pid);
         let family = self.0.list_family(pid, add).map_err(|error| ControlError::failed(error.to_string()))?;
-        Ok(family.len())
+        let owners = &self.0.steering().owners;
+        Ok(family.iter().filter(|member| owners.run_of(member.pid) == Some(run)).count())
     }
 
     fn detach(&self, speaker: &Speaker, selector: &OwnerSelector) -> Result<usize, ControlError> {
@@ -382,7 +387,8 @@ impl Body for SteerBody {
     }
 
     fn take_detached(&self, run: RunId) -> Option<Vec<u32>> {
-        self.0.steering().owners.take_detached(run)
+        let taken = self.0.steering().owners.take_detached(run);
+        taken.map(|processes| processes.into_iter().collect())
     }
 
     fn end_run(&self, run: RunId) {

@@ -51,8 +51,10 @@ struct Run {
     leader: u32,
     /// Programs that ran already were taken in.
     is_attached: bool,
+    /// Some of them were detached: when the run ends, what it has is nobody's.
+    has_detached: bool,
     /// Processes that were detached since [`Owners::take_detached`].
-    detached: Vec<u32>,
+    detached: BTreeSet<u32>,
 }
 
 /// What is known of a thread.
@@ -60,6 +62,8 @@ struct Run {
 struct Thread {
     /// Its run, while that goes on.
     run: Option<RunId>,
+    /// The run that it was detached from, or the thread that started it: that takes it in no more.
+    left: Option<RunId>,
     /// Its run has ended, and its owner had lost control (L7).
     fell: bool,
     /// The kernel's lists have it, or get it from the thread that started it.
@@ -190,8 +194,9 @@ impl Owners {
         }
         let id = RunId(self.begun);
         self.begun += 1;
-        let (leader, is_attached, detached) = (run.leader, false, Vec::new());
-        self.runs.insert(id, Run { owner, leader, is_attached, detached });
+        let (is_attached, has_detached, detached) = (false, false, BTreeSet::new());
+        let leader = run.leader;
+        self.runs.insert(id, Run { owner, leader, is_attached, has_detached, detached });
         let runs = self.known.remove(&owner).map_or(0, |known| known.runs) + 1;
         let (name, uid, pid, ended) = (run.name.clone(), run.uid, run.leader, 0);
         let profile = run.profile.clone();
@@ -210,7 +215,11 @@ impl Owners {
     /// A run is over: its threads belong to none. Its owner exits, unless it may be continued or
     /// goes on in another run.
     pub fn end(&mut self, engine: &mut Engine, run: RunId) {
-        let Some(Run { owner, .. }) = self.runs.remove(&run) else { return };
+        let Some(Run { owner, has_detached, .. }) = self.runs.remove(&run) else { return };
+        if has_detached && self.known.get(&owner).is_some_and(|known| known.runs == 1) {
+            // Before it exits: the blocks of one that has exited have no owner.
+            engine.disown(owner);
+        }
         let fell = engine.steward().is_revoked(owner);
         for thread in self.threads.values_mut().filter(|thread| thread.run == Some(run)) {
             *thread = Thread { run: None, fell, ..*thread };
@@ -266,26 +275,32 @@ impl Owners {
     /// Processes of a run belong to none from now on. With the last of them the run is over, and
     /// unless its owner goes on in another, what it has is nobody's.
     pub fn detach(&mut self, engine: &mut Engine, run: RunId, processes: &BTreeSet<u32>) {
-        processes.iter().for_each(|&process| self.leave(&threads_of(process)));
+        let Some(owner) = self.owner(run) else { return };
+        let fell = engine.steward().is_revoked(owner);
+        for thread in processes.iter().flat_map(|&process| threads_of(process)) {
+            let known = self.threads.entry(thread).or_default();
+            *known = Thread { run: None, left: Some(run), fell: known.fell || fell, ..*known };
+        }
         let is_over = self.processes(run).is_empty();
         let Some(known) = self.runs.get_mut(&run) else { return };
         known.detached.extend(processes);
-        let owner = known.owner;
+        known.has_detached = true;
         if is_over {
-            let is_last = self.known.get(&owner).is_some_and(|known| known.runs == 1);
-            if is_last {
-                // Before it exits: the blocks of one that has exited have no owner.
-                engine.disown(owner);
-            }
             self.end(engine, run);
-            if is_last && self.known.contains_key(&owner) {
+            // One that lost control is remembered, as after a run.
+            if !fell && self.known.get(&owner).is_some_and(|known| known.runs == 0) {
                 self.forget(engine, owner);
             }
         }
     }
 
+    /// Whether a thread was detached, or started by one that was.
+    pub fn has_left(&self, thread: u32) -> bool {
+        self.threads.get(&thread).is_some_and(|known| known.run.is_none() && known.left.is_some())
+    }
+
     /// Takes the processes of a run that were detached since the last call; none once it is over.
-    pub fn take_detached(&mut self, run: RunId) -> Option<Vec<u32>> {
+    pub fn take_detached(&mut self, run: RunId) -> Option<BTreeSet<u32>> {
         self.runs.get_mut(&run).map(|run| std::mem::take(&mut run.detached))
     }
 
@@ -303,11 +318,17 @@ impl Owners {
         }
     }
 
-    /// Threads that run already belong to a run from now on, but for those of another one that goes
-    /// on.
+    /// Threads that run already belong to a run that goes on from now on, but for those of another
+    /// one that does, and those that were detached from this one.
     pub fn take_in(&mut self, run: RunId, threads: &[u32]) {
+        if !self.runs.contains_key(&run) {
+            return;
+        }
         for &thread in threads {
-            self.threads.entry(thread).or_default().run.get_or_insert(run);
+            let known = self.threads.entry(thread).or_default();
+            if known.left != Some(run) && known.run.is_none_or(|of| !self.runs.contains_key(&of)) {
+                known.run = Some(run);
+            }
         }
     }
 

@@ -127,8 +127,14 @@ impl Steering {
             Some(owner) if event.source == SOURCE_RUN => Origin::Run { thread: event.tid, owner },
             // The other instance tells of threads that joined until its list has them.
             Some(_) => return,
-            // A thread of a run that has ended: it is steered no more, and is no stranger.
-            None if event.source == SOURCE_RUN && Kind::REFERENCES.contains(&event.kind) => return,
+            // A thread of a run that has ended: it is steered no more, and is no stranger. One that
+            // was detached goes on beside runs, and is.
+            None if event.source == SOURCE_RUN
+                && Kind::REFERENCES.contains(&event.kind)
+                && !self.owners.has_left(event.tid) =>
+            {
+                return;
+            }
             None => Origin::Outside,
         };
         let event = Event {
@@ -302,7 +308,7 @@ impl Steering {
         {
             return Answer::Found { size_blocks };
         }
-        let maps_are_told = !self.engine.is_calm();
+        let maps_are_told = !self.engine.is_calm() && !self.engine.wants_hits();
         if !self.hands.find(file, thread, maps_are_told, now_ns) {
             return Answer::Unreachable;
         }

@@ -279,7 +279,8 @@ fn serve(
         }
         Request::BeginRun { run } => begin_run(host, speaker, run, runs).map(Answer::Run),
         Request::TakeIn { pid } => {
-            let pid = process_here(speaker, pid)?;
+            // One that has ended is no error, as its number is none on the host.
+            let Ok(pid) = process_here(speaker, pid) else { return Ok(Answer::TakenIn(0)) };
             let taken = runs.iter().map(|(body, run)| body.take_in(speaker, *run, pid));
             taken.sum::<Result<usize, ControlError>>().map(Answer::TakenIn)
         }

@@ -35,7 +35,7 @@ pub fn need_initial() -> Result<(), KernelError> {
 }
 
 /// The id here of the process that `speaker`, perhaps in a namespace below ours, calls `id`. `None`
-/// where there is none.
+/// where a speaker below ours has none; one beside us means what it says.
 pub fn here(speaker: u32, id: u32) -> Option<u32> {
     let depth = depth_of(speaker)?;
     if depth == 1 {

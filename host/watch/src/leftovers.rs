@@ -20,7 +20,10 @@ pub fn clean_leftovers() -> Result<Vec<PathBuf>, WatchError> {
     }
     let mut removed = Vec::new();
     if let Some(root) = instance::mounted_tracefs() {
-        for path in names::leftovers_in(&root.join("instances")) {
+        let mut left = names::leftovers_in(&root.join("instances"));
+        // That of other programs, which has the longer name, was made first and goes last.
+        left.sort();
+        for path in left {
             match instance::remove(&path) {
                 Ok(()) => removed.push(path),
                 Err(error) => {
