@@ -14,18 +14,19 @@
 //! E1  What was added is taken, as part of some range.
 //! E2  Ranges of a file lie apart.
 //! E3  There are at most [`RANGES_MAX`] ranges, and one for each further file; those that were
-//!     taken are not counted. At that bound the ranges of the file that is added to become one:
+//!     taken are not counted. At that bound the ranges of the file with most of them become one:
 //!     what lies between them is dropped, too, and read again when it is asked for.
 //! E4  A file that the kernel does not know any more has none.
+//! E5  A file has one place in the order: the one of its oldest range, whatever was forgotten.
 //!
 //! Why so: docs/decisions/0168-what-is-to-leave-has-a-bound.md.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard};
 
-/// Ranges that are kept apart: 1 MiB for bookkeeping of what is 4 GiB in blocks of 64 KiB.
+/// Ranges that are kept apart: what is 4 GiB in blocks of 64 KiB. They take about 2 MiB beside the
+/// cache, and as much again what was taken.
 pub(crate) const RANGES_MAX: usize = if cfg!(test) { 64 } else { 65_536 };
 
 /// Ranges of one file by their starts, with their ends (E2).
@@ -56,10 +57,14 @@ impl Ranges {
 
 #[derive(Debug, Default)]
 struct State {
-    files: BTreeMap<u64, Ranges>,
-    /// The same files, in the order in which they came.
-    order: VecDeque<u64>,
+    /// With the places of files in the order in which they came.
+    files: BTreeMap<u64, (u64, Ranges)>,
+    order: BTreeMap<u64, u64>,
+    /// Files by the number of their ranges.
+    sizes: BTreeSet<(usize, u64)>,
     ranges: usize,
+    /// Places that were given to files.
+    places: u64,
     is_ending: bool,
     /// Whether the thread that drops waits.
     is_idle: bool,
@@ -67,30 +72,42 @@ struct State {
 
 impl State {
     fn add(&mut self, file: u64, bytes: Range<u64>) {
-        let ranges = match self.files.entry(file) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => {
-                self.order.push_back(file);
-                new.insert(Ranges::default())
-            }
-        };
+        self.change(file, |ranges| ranges.add(bytes));
+        if self.ranges > RANGES_MAX
+            && let Some(&(count, largest)) = self.sizes.last()
+            && count > 1
+        {
+            self.change(largest, Ranges::join);
+        }
+    }
+
+    /// Changes the ranges of a file, which has some afterwards.
+    fn change(&mut self, file: u64, change: impl FnOnce(&mut Ranges)) {
+        let (_, ranges) = self.files.entry(file).or_insert_with(|| {
+            self.places += 1;
+            self.order.insert(self.places, file);
+            (self.places, Ranges::default())
+        });
         let before = ranges.0.len();
-        ranges.add(bytes);
-        self.ranges = self.ranges - before + ranges.0.len();
-        if self.ranges > RANGES_MAX {
-            self.ranges -= ranges.0.len() - 1;
-            ranges.join();
+        change(ranges);
+        let after = ranges.0.len();
+        if after != before {
+            self.sizes.remove(&(before, file));
+            self.sizes.insert((after, file));
+            self.ranges = self.ranges - before + after;
         }
     }
 
     fn remove(&mut self, file: u64) -> Option<Ranges> {
-        let ranges = self.files.remove(&file)?;
+        let (place, ranges) = self.files.remove(&file)?;
+        self.order.remove(&place);
+        self.sizes.remove(&(ranges.0.len(), file));
         self.ranges -= ranges.0.len();
         Some(ranges)
     }
 
     fn take(&mut self) -> Option<(u64, Ranges)> {
-        let file = self.order.pop_front()?;
+        let (_, &file) = self.order.first_key_value()?;
         Some((file, self.remove(file)?))
     }
 }
@@ -114,10 +131,7 @@ impl Left {
 
     /// The kernel knows a file no more, and has no page of it (E4).
     pub(crate) fn forget(&self, file: u64) {
-        let mut state = self.lock();
-        if state.remove(file).is_some() {
-            state.order.retain(|known| *known != file);
-        }
+        self.lock().remove(file);
     }
 
     /// All that is to be dropped of the file that waits for it longest, once there is one. Nothing
@@ -165,12 +179,15 @@ mod tests {
             left.add(file, bytes);
         }
         left.forget(5);
+        // The number is another file's now, which comes after those that wait.
+        left.forget(7);
+        left.add(7, 4..8);
         left.end();
         let next = || {
             left.take().map(|(file, ranges)| (file, ranges.map(|bytes| (bytes.start, bytes.end)).collect()))
         };
-        assert_eq!(next(), Some((7, vec![(0, 12)])));
         assert_eq!(next(), Some((3, vec![(4, 12)])));
+        assert_eq!(next(), Some((7, vec![(4, 8)])), "E5");
         assert_eq!(next(), None, "E4");
     }
 
@@ -193,10 +210,13 @@ mod tests {
                     twin.remove(&forgotten);
                 }
                 let state = left.lock();
-                let count: usize = state.files.values().map(|ranges| ranges.0.len()).sum();
+                let count: usize = state.files.values().map(|(_, ranges)| ranges.0.len()).sum();
                 assert_eq!(state.ranges, count);
+                let sizes = state.files.iter().map(|(&file, (_, ranges))| (ranges.0.len(), file));
+                assert_eq!(state.sizes, sizes.collect());
                 assert!(count <= RANGES_MAX + state.files.len(), "E3: {count}");
-                assert_eq!(state.order.len(), state.files.len(), "E4");
+                let order = state.files.iter().map(|(&file, &(place, _))| (place, file));
+                assert_eq!(state.order, order.collect(), "E5");
                 was_full |= count >= RANGES_MAX;
             }
             let taken = all(&left);
@@ -225,5 +245,41 @@ mod tests {
         }
         assert!(left.lock().ranges <= RANGES_MAX + 1000, "E3");
         assert_eq!(all(&left).len(), 999, "E1");
+    }
+
+    #[test]
+    fn at_the_bound_the_file_with_most_ranges_pays_whichever_is_added_to() {
+        let left = Left::default();
+        let large = RANGES_MAX as u64 - 1;
+        (0..large).for_each(|block| left.add(1, 3 * block..3 * block + 1));
+        left.add(2, 0..1);
+        left.add(2, 9..10);
+        let taken = all(&left);
+        assert_eq!(taken[&1], [0..3 * large - 2], "E3");
+        assert_eq!(taken[&2], [0..1, 9..10]);
+    }
+
+    #[test]
+    fn what_several_threads_add_while_one_takes_is_taken_once() {
+        let left = Left::default();
+        let mut taken = BTreeSet::new();
+        std::thread::scope(|scope| {
+            let adding: Vec<_> = (0..4)
+                .map(|file| {
+                    let left = &left;
+                    scope.spawn(move || (0..5000).for_each(|byte| left.add(file, byte..byte + 1)))
+                })
+                .collect();
+            scope.spawn(|| {
+                adding.into_iter().for_each(|thread| thread.join().unwrap());
+                left.end();
+            });
+            while let Some((file, ranges)) = left.take() {
+                for byte in ranges.flatten() {
+                    assert!(taken.insert((file, byte)), "{byte} of {file} is taken again");
+                }
+            }
+        });
+        assert_eq!(taken.len(), 4 * 5000, "E1");
     }
 }
