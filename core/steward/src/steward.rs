@@ -192,7 +192,8 @@ impl Steward {
         end: u64,
     ) -> (Access, Range<u64>) {
         let asked = self.lookahead.asked(block, pages, end);
-        let part = self.lookahead.part(block, &asked);
+        let is_here = self.entries.find(block).is_some();
+        let part = self.lookahead.part(block, &asked, is_here);
         let access = self.access_placed(owner, block, asked.clone(), (part.end - part.start) as u32);
         self.lookahead.reach_part(block, &asked);
         (access, part)

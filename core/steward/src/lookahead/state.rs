@@ -80,11 +80,12 @@ impl LookaheadState {
 
     /// V10: what to fetch of `block`, in pages of its file: those that are asked for, and where a
     ///     stream goes on, those after them.
-    /// V12: At the start of a file at least the first pages, as far as it has them.
+    /// V12: At the start of a file at least the first pages, as far as it has them, where no page
+    ///      of the block `is_here`.
     #[inline]
-    pub(crate) fn part(&self, block: Block, asked: &Asked) -> Range<u64> {
+    pub(crate) fn part(&self, block: Block, asked: &Asked, is_here: bool) -> Range<u64> {
         let Range { start, end } = asked.pages;
-        let least = if start == 0 { u64::from(self.start_pages) } else { 0 };
+        let least = if start == 0 && !is_here { u64::from(self.start_pages) } else { 0 };
         let runs_into = self.streams.runs_into(asked);
         if least <= end && !runs_into {
             return start..end;
@@ -186,7 +187,9 @@ mod tests {
             let options = Options { block_pages: 16, start_pages, ..Options::new(64) };
             let state = LookaheadState::new(&options);
             let block = Block::new(FileId(1), index);
-            state.part(block, &state.asked(block, &pages, end))
+            let asked = state.asked(block, &pages, end);
+            assert_eq!(state.part(block, &asked, true), pages, "no miss");
+            state.part(block, &asked, false)
         };
         assert_eq!(part(0, 0, 0..1, 9), 0..1, "V10 alone");
         assert_eq!(part(4, 0, 0..1, 9), 0..4);
