@@ -234,8 +234,13 @@ impl Cache {
             return Ok(use_bytes(&[]));
         }
         if let Some(reading) = self.read_in_place(request, length)? {
-            self.hand_over(request, reading.bytes().len());
-            return Ok(use_bytes(reading.bytes()));
+            let is_partly_lent = self.hand_over(request, reading.bytes().len());
+            let result = use_bytes(reading.bytes());
+            drop(reading);
+            if is_partly_lent {
+                self.hold_rest(request, length);
+            }
+            return Ok(result);
         }
         thread_local! {
             static GATHERED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -245,7 +250,9 @@ impl Cache {
                 gathered.resize(length, 0);
             }
             let done = self.gather(request, &mut gathered[..length])?;
-            self.hand_over(request, done);
+            if self.hand_over(request, done) {
+                self.hold_rest(request, done);
+            }
             Ok(use_bytes(&gathered[..done]))
         })
     }
