@@ -265,7 +265,8 @@ impl Core {
             && self.inodes.get(number).is_err()
         {
             self.cache().forgotten(content.file(), now_ns);
-            self.page_dropper.forget(number);
+            // By now the kernel may know the file again, and have pages that left since.
+            self.inodes.if_free(number, || self.page_dropper.forget(number));
         }
     }
 

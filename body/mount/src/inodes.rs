@@ -7,6 +7,8 @@
 //!     there when it is needed. Then what is found counts only if it is the same file, by device,
 //!     number and birth; else it is stale, and the kernel looks it up anew.
 //! N3  A file that is open holds one, for as long as it is open.
+//! N4  Numbers are the origin's, so a file that is forgotten comes back under the same number. What
+//!     is done about a number that is free is done under the lock for coming and going.
 //!
 //! Why so: docs/decisions/0109-names-without-descriptors.md.
 
@@ -267,6 +269,14 @@ impl Inodes {
         }
     }
 
+    /// Does something if no inode has that number, and before one gets it (N4).
+    pub(crate) fn if_free(&self, number: u64, what: impl FnOnce()) {
+        let _keys = self.keys();
+        if self.get(number).is_err() {
+            what();
+        }
+    }
+
     /// The content of a file of the origin, if there is any.
     pub(crate) fn content(&self, file: FileKey) -> Option<Arc<Content>> {
         self.keys().contents.get(&file).cloned()
@@ -354,6 +364,25 @@ mod tests {
     use crate::MountOptions;
     use crate::core::Core;
     use pantler_steward::OwnerId;
+
+    #[test]
+    fn what_is_done_about_a_free_number_is_done_before_a_file_gets_it() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("f"), "x").unwrap();
+        let core = Core::new(MountOptions::new(folder.path(), folder.path())).unwrap();
+        let root = core.inodes.get(ROOT).unwrap();
+        let node = root.node().unwrap().lookup("f".as_ref()).unwrap();
+        let (inode, _) = core.enter((&root, "f".as_ref()), node, || None).unwrap();
+        core.inodes.if_free(inode.number, || panic!("N4: it is known"));
+        core.inodes.forget(inode.number, 1);
+        let mut was_done = false;
+        core.inodes.if_free(inode.number, || {
+            assert!(core.inodes.keys.try_lock().is_err(), "N4: a file may come now");
+            was_done = true;
+        });
+        assert!(was_done);
+        core.programs.stop();
+    }
 
     #[test]
     fn hints_for_files_that_are_forgotten_end_and_those_of_users_keep_them() {
