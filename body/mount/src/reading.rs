@@ -47,16 +47,17 @@ impl Core {
     ///
     /// Closing a file reports errors of writing, so of one that is only read nothing is asked then.
     pub(crate) fn open_flags(&self, request: &Request, handle: FileHandle) -> FopenFlags {
-        let Ok(file) = self.files.get(handle.0) else { return DIRECT };
+        // Without this flag the kernel would drop what it has.
+        let keep = if self.lends() { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() };
+        let Ok(file) = self.files.get(handle.0) else { return DIRECT | keep };
         let writes = file.file.mode().writes();
         let close = if writes { FopenFlags::empty() } else { FopenFlags::FOPEN_NOFLUSH };
-        if !self.lends() {
-            return DIRECT | close;
-        }
-        let is_direct = file.content.is_written() || file.done_with.is_some() || self.is_cramped(request);
-        let direct = if is_direct { DIRECT } else { FopenFlags::empty() };
-        // Without this flag the kernel would drop what it has.
-        direct | close | FopenFlags::FOPEN_KEEP_CACHE
+        let is_cached = self.lends()
+            && !file.content.is_written()
+            && file.done_with.is_none()
+            && !self.is_cramped(request);
+        let direct = if is_cached { FopenFlags::empty() } else { DIRECT };
+        direct | close | keep
     }
 
     pub(crate) fn open(&self, request: &Request, number: u64, flags: i32) -> io::Result<FileHandle> {
