@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -41,7 +41,8 @@ const ROUNDS_MAX: u32 = 64;
 const IDLE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 /// Between two looks of reads, for each processor: its buffer is read in a quarter of that.
 const LOOK_NS: u64 = 4_000;
-/// For how long a reader spins for the events before it sleeps: a look takes 10 to 30 us.
+/// For how long a reader spins for the events before it sleeps, where there is another processor:
+/// a look takes 10 to 30 us, if it is not to catch up with all.
 const SPIN_NS: u64 = 30_000;
 
 /// Mounts of this process that were watched so far.
@@ -95,9 +96,12 @@ pub(crate) struct Watched {
     /// `None`: they are watched no more. The thread that watches takes them away, once it has
     /// closed its buffers: the kernel keeps an instance while one of them is open.
     events: Mutex<Option<Events>>,
-    /// Whether all of [`KINDS`] are switched on: then a file that is opened needs no lock.
+    /// Whether all of [`KINDS`] are switched on, or will never be again: then a file that is opened
+    /// needs no lock.
     is_all_on: AtomicBool,
     is_ending: AtomicBool,
+    /// For how long a reader spins for the events.
+    spin_ns: u64,
     /// Wakes the thread that watches.
     bell: PipeWriter,
 }
@@ -178,9 +182,18 @@ impl Watched {
     /// Ends the watch because of an error. The thread that watches does that, which has buffers of
     /// the instance open.
     fn go_blind(&self, error: &WatchError) {
-        log_blind(error);
-        self.is_ending.store(true, Ordering::SeqCst);
+        if !self.is_ending.swap(true, Ordering::SeqCst) {
+            tracing::error!(%error, "the mount's reads are not seen any more: its programs go on by misses alone");
+        }
         self.wake();
+    }
+
+    /// The watch has ended. Its instance goes without the lock, for the kernel takes its time to
+    /// remove one.
+    fn end(&self) {
+        let events = self.lock().take();
+        self.is_all_on.store(true, Ordering::SeqCst);
+        drop(events);
     }
 
     fn wake(&self) {
@@ -188,15 +201,20 @@ impl Watched {
         let _ = (&self.bell).write(&[0]);
     }
 
-    /// As [`lock`](Self::lock), of a reader: a look at events is shorter than it takes to fall
+    /// As [`lock`](Self::lock), of a reader: most looks at events are shorter than it takes to fall
     /// asleep and to be woken.
     fn lock_soon(&self) -> MutexGuard<'_, Option<Events>> {
         let start = clock::monotonic_ns();
         loop {
             match self.events.try_lock() {
                 Ok(events) => return events,
-                Err(_) if clock::monotonic_ns().saturating_sub(start) < SPIN_NS => std::hint::spin_loop(),
-                Err(_) => return self.lock(),
+                Err(TryLockError::Poisoned(events)) => return events.into_inner(),
+                Err(TryLockError::WouldBlock)
+                    if clock::monotonic_ns().saturating_sub(start) < self.spin_ns =>
+                {
+                    std::hint::spin_loop();
+                }
+                Err(TryLockError::WouldBlock) => return self.lock(),
             }
         }
     }
@@ -204,10 +222,6 @@ impl Watched {
     fn lock(&self) -> MutexGuard<'_, Option<Events>> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn log_blind(error: &WatchError) {
-    tracing::error!(%error, "the mount's reads are not seen any more: its programs go on by misses alone");
 }
 
 impl Events {
@@ -311,13 +325,15 @@ pub(crate) fn start(core: &Arc<Core>, mountpoint: &Path) -> Result<(Watch, JoinH
     let (rung, bell) = io::pipe().map_err(failed("pipe, to wake the thread that watches"))?;
     let events = Events { feed, reads: Reads::default(), on: KINDS.len(), instance };
     let (events, is_ending, is_all_on) = (Mutex::new(Some(events)), false.into(), true.into());
-    let watched = Arc::new(Watched { events, is_all_on, is_ending, bell });
+    let has_others = std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
+    let spin_ns = if has_others { SPIN_NS } else { 0 };
+    let watched = Arc::new(Watched { events, is_all_on, is_ending, spin_ns, bell });
     let (of, seen) = (Arc::clone(core), Arc::clone(&watched));
     let thread = std::thread::Builder::new().name("pantler-watch".into());
     let thread = thread.spawn(move || {
         watch(&of, &seen, &buffers, &rung);
         drop(buffers);
-        seen.lock().take();
+        seen.end();
     });
     let thread = thread.map_err(failed_to_start)?;
     core.lend(Arc::clone(&watched));
@@ -351,7 +367,7 @@ fn watch(core: &Core, watched: &Watched, buffers: &[OwnedFd], mut rung: &PipeRea
             let Some(events) = &mut *events else { return };
             let count = match events.round(core) {
                 Ok(count) => count,
-                Err(error) => return log_blind(&error),
+                Err(error) => return watched.go_blind(&error),
             };
             if events.feed.take_lost() > 0 {
                 // Hits that are not counted, and pages that count as lent until their block leaves.
@@ -404,6 +420,29 @@ fn tell(core: &Core, reads: &mut Reads, told: &Told) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn after_a_panic_and_after_the_end_nothing_waits() {
+        let (_rung, bell) = io::pipe().unwrap();
+        let watched = Watched {
+            events: Mutex::new(None),
+            is_all_on: false.into(),
+            is_ending: true.into(),
+            spin_ns: u64::MAX,
+            bell,
+        };
+        std::thread::scope(|scope| {
+            let panics = scope.spawn(|| {
+                let _events = watched.lock();
+                panic!("under the events, as this test wants");
+            });
+            assert!(panics.join().is_err());
+        });
+        assert!(watched.lock_soon().is_none());
+        watched.end();
+        let _events = watched.lock();
+        watched.resume();
+    }
 
     #[test]
     fn a_read_that_is_told_of_in_batches_is_one() {
