@@ -1,4 +1,4 @@
-//! Access lists: what an owner says it will read, in order (docs/RULES.md, P1 to P7).
+//! Access lists: what an owner says it will read, in order (docs/RULES.md, P1 to P9).
 //!
 //! ```text
 //!            done   cursor      hole                         end of what is unrolled
@@ -15,8 +15,13 @@
 //!   references, its owner's manager names victims without it, and no prefetch replaces a block of
 //!   the owner's own.
 //!
+//! * P9 (ours) Where the body hears of references in another order than programs make them, as from
+//!   the kernel's readahead, a match moves the cursor only over steps that were referenced. A
+//!   reference is matched against `m` steps after the last of those. A step counts as done without
+//!   a reference when one `m` steps ahead of it has come.
+//!
 //! What the rules leave open is in docs/decisions/0041-access-lists.md; why there is P8, in
-//! 0043-trust.md.
+//! 0043-trust.md; why there is P9, in 0166-references-out-of-order.md.
 //!
 //! Source: P. Cao, E. W. Felten, A. R. Karlin, K. Li, *Implementation and performance of integrated
 //! application-controlled file caching, prefetching, and disk scheduling*, ACM TOCS 14(4), 1996.
@@ -35,6 +40,7 @@ use crate::entry::{Brought, Entries, Entry, NO_LEVEL, Room};
 use crate::owners::OwnerKey;
 pub use chunk::Chunk;
 pub(crate) use list::{List, Met};
+pub(crate) use prefetching::MATCH_STEPS_MAX;
 pub use prefetching::{ENTRIES_MAX, HORIZON, Prefetching};
 
 /// What became of blocks that were prefetched, for lists or by lookahead.

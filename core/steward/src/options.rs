@@ -135,7 +135,7 @@ pub struct Options {
     pub lookahead: Lookahead,
     /// Blocks looked ahead at a time, at least 1.
     pub window: u32,
-    /// How access lists are followed (rules P1 to P7).
+    /// How access lists are followed (rules P1 to P9).
     pub prefetching: Prefetching,
     /// How frames are shared between owners.
     pub allocation: Allocation,

@@ -313,7 +313,7 @@ impl Steward {
     /// What lists and lookahead make of it afterwards. Can queue drops and fetches.
     fn follow(&mut self, owner: OwnerKey, block: Block, ahead: Ahead, arriving: bool) {
         // W6: what a list names needs no guess.
-        let is_listed = matches!(ahead.met, Met::Step(_) | Met::Current);
+        let is_listed = matches!(ahead.met, Met::Step(_) | Met::Early | Met::Current);
         let looks = self.lookahead.is_on() && ahead.asked.end > 0 && !is_listed;
         // The caller is about to use it: what is fetched because of it must not replace it at once.
         // Lookahead with a room of its own cannot.

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! I1  Every step from the first after the cursor to before `hole` has its block in the weighing
-//!     room, or failed.
+//!     room, or failed, or was referenced.
 //! I2  `marks` has the next use of exactly the owner's blocks that the steps name.
 
 use alloc::vec::Vec;
@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use pantler_policy::Handle;
 
 use super::steps::Steps;
-use super::{Chunk, HORIZON, ListStat, Prefetching, chunk};
+use super::{Chunk, HORIZON, ListStat, MATCH_STEPS_MAX, Prefetching, chunk};
 use crate::entry::{Entries, NO_LEVEL, Room};
 use crate::marks::Marks;
 use crate::owners::{NOBODY, OwnerKey, Owners};
@@ -34,10 +34,12 @@ const FAILED_MAX: usize = 64;
 pub(crate) enum Met {
     /// A file that the list does not name, or no list.
     Nothing,
-    /// The cursor's own block.
+    /// The cursor's own block, or that of a step that was matched early.
     Current,
-    /// The step with this number: those up to it are to be passed.
+    /// A step: those before this number are to be passed.
     Step(u64),
+    /// A step behind one that is still awaited (P9): nothing is to be passed.
+    Early,
     /// A listed file, but none of the next steps.
     Stranger,
     /// The same, once too often: the list is worth nothing.
@@ -53,6 +55,8 @@ pub(crate) struct List {
     marks: Marks,
     /// The cursor's block.
     current: Option<Block>,
+    /// The steps from the first after the cursor on that were referenced, that one lowest (P9).
+    early: u128,
     hole: u64,
     /// Prefetches in flight, at most a batch.
     in_flight: Vec<Block>,
@@ -76,6 +80,7 @@ impl List {
             last: None,
             marks: Marks::new(HORIZON),
             current: None,
+            early: 0,
             hole: 0,
             in_flight: Vec::new(),
             unserved: None,
@@ -108,17 +113,16 @@ impl List {
     }
 
     /// P2: what a reference of the owner to `block` is. Nothing moves yet.
-    pub(crate) fn meet(&mut self, block: Block, match_steps: u32) -> Met {
+    pub(crate) fn meet(&mut self, block: Block, options: &Prefetching) -> Met {
         if self.current == Some(block) {
             self.history <<= 1;
             return Met::Current;
         }
-        let base = self.steps.base();
-        let near = base..base + u64::from(match_steps);
-        if let Some(step) = near.into_iter().find(|&step| self.steps.block(step) == Some(block)) {
+        let match_steps = u64::from(options.match_steps.min(MATCH_STEPS_MAX));
+        let near = self.steps.base() + self.early_steps() + match_steps;
+        if let Some(step) = self.steps.next_use(block).filter(|&step| step < near) {
             self.history <<= 1;
-            self.matched = self.matched.saturating_add(1);
-            return Met::Step(step);
+            return self.meet_step(step, if options.any_order { match_steps } else { 0 });
         }
         let named = |current: Block| current.file == block.file;
         if !self.steps.names(block.file) && !self.current.is_some_and(named) {
@@ -128,24 +132,50 @@ impl List {
         if self.history.count_ones() > HISTORY / 2 { Met::Bogus } else { Met::Stranger }
     }
 
+    /// P9: `step` is referenced, and steps are awaited until a reference is `awaited` steps ahead.
+    fn meet_step(&mut self, step: u64, awaited: u64) -> Met {
+        let base = self.steps.base();
+        let bit = 1 << (step - base);
+        if self.early & bit != 0 {
+            return Met::Current;
+        }
+        self.early |= bit;
+        self.matched = self.matched.saturating_add(1);
+        let done = (step + 1).saturating_sub(awaited);
+        if done > base || self.is_early(base) { Met::Step(done) } else { Met::Early }
+    }
+
+    /// Steps after the cursor, as far as the last that was referenced.
+    fn early_steps(&self) -> u64 {
+        u64::from(u128::BITS - self.early.leading_zeros())
+    }
+
+    /// Whether a step after the cursor was referenced already.
+    fn is_early(&self, step: u64) -> bool {
+        let ahead = step - self.steps.base();
+        ahead < self.early_steps() && self.early >> ahead & 1 != 0
+    }
+
     // The cursor.
 
-    /// P2: steps up to `step` count as done. Gives the blocks of those passed over that are not
-    ///     needed again.
-    pub(crate) fn pass(&mut self, step: u64, entries: &Entries) -> Vec<Handle> {
+    /// P2, P9: steps before `done` count as done, and those after them that were referenced. Gives
+    ///     the blocks of those passed over that are not needed again.
+    pub(crate) fn pass(&mut self, done: u64, entries: &Entries) -> Vec<Handle> {
         let mut useless = Vec::new();
-        while self.steps.base() <= step {
+        while self.steps.base() < done || self.is_early(self.steps.base()) {
             let number = self.steps.base();
             let Some(block) = self.steps.block(number) else { break };
             let own = self.own_frame(block, entries);
             if own.is_some() {
                 self.marks.remove(number);
             }
+            let was_referenced = self.is_early(number);
+            self.early >>= 1;
             let again = self.steps.pass();
             self.current = Some(block);
             match (own, again) {
                 (Some(_), Some(again)) => self.marks.add(again),
-                (Some(frame), None) if number < step => useless.push(frame),
+                (Some(frame), None) if !was_referenced => useless.push(frame),
                 _ => {}
             }
         }
@@ -260,7 +290,7 @@ impl List {
         while self.hole < self.steps.end() {
             let block = self.steps.block(self.hole)?;
             let weighs = entries.find(block).is_some_and(|frame| entries[frame].room == Room::Weighing);
-            if !weighs && !self.failed.contains(&block) {
+            if !weighs && !self.failed.contains(&block) && !self.is_early(self.hole) {
                 return Some((self.hole, block));
             }
             self.hole += 1;
@@ -349,7 +379,8 @@ impl List {
         for step in self.steps.base()..self.hole.min(self.steps.end()) {
             let block = self.steps.block(step).expect("D1: the step is unrolled");
             let is_cached = entries.find(block).is_some();
-            assert!(is_cached || self.failed.contains(&block), "I1: {block} at step {step} is a hole");
+            let is_hole = !is_cached && !self.failed.contains(&block) && !self.is_early(step);
+            assert!(!is_hole, "I1: {block} at step {step} is a hole");
         }
     }
 }

@@ -6,6 +6,9 @@ pub const ENTRIES_MAX: u32 = 5000;
 /// Steps of a list that are looked at, at most.
 pub const HORIZON: u32 = 1 << 16;
 
+/// Steps after the cursor that are matched, at most (P2).
+pub(crate) const MATCH_STEPS_MAX: u32 = 64;
+
 /// How far and how boldly lists are followed (rules P1, P2, P5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefetching {
@@ -13,8 +16,11 @@ pub struct Prefetching {
     pub threshold: u32,
     /// Requests of one batch, `B`. More pays on devices that serve many requests at once (P7).
     pub batch: u32,
-    /// Steps after the cursor against which a reference is matched, `m`.
+    /// Steps after the cursor against which a reference is matched, `m`; 64 at most.
     pub match_steps: u32,
+    /// Whether references may come in another order than the program makes them: a step is passed
+    /// over only when a reference is `m` steps ahead of it (P9).
+    pub any_order: bool,
     /// Whether a batch starts whenever nothing that the owner asked for is in flight, and not only
     /// when the cursor moves.
     pub when_idle: bool,
@@ -29,6 +35,14 @@ pub struct Prefetching {
 
 impl Default for Prefetching {
     fn default() -> Self {
-        Self { threshold: 4, batch: 16, match_steps: 2, when_idle: false, catches_up: false, trusting: false }
+        Self {
+            threshold: 4,
+            batch: 16,
+            match_steps: 2,
+            any_order: false,
+            when_idle: false,
+            catches_up: false,
+            trusting: false,
+        }
     }
 }

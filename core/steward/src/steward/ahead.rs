@@ -124,14 +124,14 @@ impl Steward {
     ///     can queue drops.
     pub(super) fn meet_list(&mut self, owner: OwnerKey, block: Block) -> Met {
         let Some(at) = self.lists.at(owner) else { return Met::Nothing };
-        let met = self.lists[at].meet(block, self.options.prefetching.match_steps);
+        let met = self.lists[at].meet(block, &self.options.prefetching);
         match met {
-            Met::Step(step) => self.move_cursor(at, step),
+            Met::Step(done) => self.move_cursor(at, done),
             Met::Bogus => {
                 self.lists.remove(owner);
                 self.tell(owner, Notice::ListDiscarded);
             }
-            Met::Nothing | Met::Current | Met::Stranger => {}
+            Met::Nothing | Met::Current | Met::Early | Met::Stranger => {}
         }
         met
     }
@@ -143,10 +143,12 @@ impl Steward {
         match met {
             Met::Step(_) if self.lists[at].is_done() => self.lists.remove(owner),
             // The device is busy for this owner, and will fall idle.
-            Met::Step(_) | Met::Stranger if arriving && (met == Met::Stranger || self.when_idle()) => {
+            Met::Step(_) | Met::Early | Met::Stranger
+                if arriving && (met == Met::Stranger || self.when_idle()) =>
+            {
                 self.lists[at].await_serving(block);
             }
-            Met::Step(_) => self.prefetch(at),
+            Met::Step(_) | Met::Early => self.prefetch(at),
             _ => {}
         }
     }
@@ -155,11 +157,11 @@ impl Steward {
         self.options.prefetching.when_idle
     }
 
-    /// P2: steps up to `step` count as done. What was prefetched for those passed over, and is not
+    /// P2: steps before `done` count as done. What was prefetched for those passed over, and is not
     ///     needed again, leaves.
-    fn move_cursor(&mut self, at: usize, step: u64) {
+    fn move_cursor(&mut self, at: usize, done: u64) {
         let ranges = self.lists[at].ranges();
-        for frame in self.lists[at].pass(step, &self.entries) {
+        for frame in self.lists[at].pass(done, &self.entries) {
             let entry = &mut self.entries[frame];
             if entry.brought == Brought::List && !entry.is_pinned() {
                 let block = entry.block;

@@ -11,6 +11,7 @@ const CONTROLLED: Prefetching = Prefetching {
     threshold: 1,
     batch: 1,
     match_steps: 2,
+    any_order: false,
     when_idle: true,
     catches_up: false,
     trusting: true,

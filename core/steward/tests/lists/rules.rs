@@ -47,6 +47,7 @@ fn obeys_the_four_rules(frames: u32, trace: &[u64], delays: &[u8]) {
         threshold: 1,
         batch: 1,
         match_steps: 2,
+        any_order: false,
         when_idle: true,
         catches_up: false,
         trusting: true,
@@ -352,4 +353,84 @@ fn a_full_cache_changes_nothing_and_a_retry_is_the_same_reference() {
         }
     }
     assert!(refused > 60, "{refused} references found no frame");
+}
+
+/// References come in any order in which none is more than `match_steps` ahead of a missing one:
+/// the list ends, and nothing is fetched twice or in vain.
+fn any_order_within_the_steps_ends_the_list(match_steps: u32, steps: u64, draws: &mut Draws) {
+    let options = Prefetching { match_steps, any_order: true, trusting: true, ..Prefetching::default() };
+    let mut steward = steward(16 + 2 * match_steps, options);
+    steward.give_list(A, &[chunk(0, steps - 1)]).expect("a good list");
+    let mut awaited: Vec<u64> = (0..steps).collect();
+    let (mut fetched, mut coming) = (Vec::new(), Vec::new());
+    while !awaited.is_empty() {
+        for action in actions(&mut steward) {
+            if let Action::Fetch { block, .. } = action {
+                assert!(!fetched.contains(&block.index), "{} is fetched twice", block.index);
+                fetched.push(block.index);
+                coming.push(block.index);
+            }
+        }
+        while !coming.is_empty() && draws.below(3) > 0 {
+            steward.fetched(block(coming.swap_remove(draws.below(coming.len() as u64) as usize)));
+        }
+        let near = awaited.iter().filter(|&&step| step < awaited[0] + u64::from(match_steps)).count();
+        let step = awaited.remove(draws.below(near as u64) as usize);
+        steward.access(A, block(step));
+        if let (Some(list), Some(&first)) = (steward.list(A), awaited.first()) {
+            assert_eq!(list.done, first, "the cursor stands before the first step that is awaited");
+        }
+    }
+    assert_eq!(steward.list(A), None, "nothing is left");
+    let counted = steward.prefetched();
+    assert_eq!((counted.used, counted.wasted), (counted.prefetched, 0));
+}
+
+#[test]
+fn p9_references_in_any_order_within_the_steps_end_a_list() {
+    let seed = std::env::var("PANTLER_TEST_SEED").map_or(1, |seed| seed.parse().expect("a number"));
+    let mut draws = Draws::new(seed);
+    for match_steps in [1, 2, 3, 8, 63, 64] {
+        for steps in [1, 2, 9, 150] {
+            for _ in 0..20 {
+                any_order_within_the_steps_ends_the_list(match_steps, steps, &mut draws);
+            }
+        }
+    }
+}
+
+/// Two windows of the kernel's readahead came in the other order, and the list lost its reader.
+#[test]
+fn p9_two_windows_in_the_other_order_are_no_strangers() {
+    let left = |any_order| {
+        let match_steps = if any_order { 8 } else { 2 };
+        let mut steward =
+            steward(40, Prefetching { match_steps, any_order, trusting: true, ..Prefetching::default() });
+        steward.give_list(A, &[chunk(0, 19)]).expect("a good list");
+        for index in [2, 3, 0, 1].into_iter().chain(4..20) {
+            steward.observed(A, block(index));
+            actions(&mut steward);
+        }
+        steward.list(A).map_or(0, |list| list.left)
+    };
+    assert_eq!((left(false), left(true)), (18, 0));
+}
+
+/// What is never referenced holds the cursor for `m` steps, and leaves then.
+#[test]
+fn p9_a_step_that_is_skipped_is_passed_over_in_the_end() {
+    let options = Prefetching { match_steps: 4, any_order: true, trusting: true, ..Prefetching::default() };
+    let mut steward = steward(40, options);
+    steward.give_list(A, &[chunk(0, 9)]).expect("a good list");
+    listed(&actions(&mut steward)).into_iter().for_each(|index| steward.fetched(block(index)));
+    let mut done = Vec::new();
+    for index in [1, 2, 3, 4, 4, 5, 9] {
+        steward.observed(A, block(index));
+        done.push(steward.list(A).expect("it goes on").done);
+    }
+    // 9 is 4 steps ahead of the last: 6 may still come.
+    assert_eq!(done, [0, 0, 0, 5, 5, 6, 6]);
+    assert_eq!(steward.prefetched().wasted, 1, "0 left");
+    [6, 7, 8].into_iter().for_each(|index| _ = steward.observed(A, block(index)));
+    assert_eq!((steward.list(A), steward.prefetched().wasted), (None, 1));
 }

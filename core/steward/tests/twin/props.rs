@@ -439,14 +439,9 @@ fn pieces(file: FileId, start: i64, lengths: [i64; 3]) -> [Chunk; 3] {
 }
 
 fn prefetching() -> impl Strategy<Value = Prefetching> {
-    let random = (0..5u32, 1..5u32, 1..4u32, any::<bool>(), any::<bool>());
-    let random = random.prop_map(|(threshold, batch, match_steps, when_idle, trusting)| Prefetching {
-        threshold,
-        batch,
-        match_steps,
-        when_idle,
-        catches_up: false,
-        trusting,
+    let random = (0..5u32, 1..5u32, 1..4u32, any::<bool>(), any::<bool>(), any::<bool>());
+    let random = random.prop_map(|(threshold, batch, match_steps, any_order, when_idle, trusting)| {
+        Prefetching { threshold, batch, match_steps, any_order, when_idle, catches_up: false, trusting }
     });
     prop_oneof![1 => Just(Prefetching::default()), 3 => random]
 }

@@ -23,6 +23,8 @@ pub struct NaiveList {
     /// After the cursor; with each, whether it ends its range.
     pub steps: Vec<(Block, bool)>,
     current: Option<Block>,
+    /// Which of the steps were referenced (P9).
+    early: Vec<usize>,
     last_chunk: Option<Chunk>,
     in_flight: Vec<Block>,
     unserved: Option<Block>,
@@ -86,6 +88,7 @@ impl Twin {
             owner,
             steps: Vec::new(),
             current: None,
+            early: Vec::new(),
             last_chunk: None,
             in_flight: Vec::new(),
             unserved: None,
@@ -152,13 +155,15 @@ impl Twin {
     /// P2.
     pub(super) fn meet_list(&mut self, owner: OwnerId, block: Block) -> Met {
         let match_steps = self.options.prefetching.match_steps as usize;
+        let any_order = self.options.prefetching.any_order;
         let Some(at) = self.list_at(owner) else { return Met::Nothing };
         let list = &mut self.lists[at];
         if list.current == Some(block) {
             list.history.push(false);
             return Met::Nothing;
         }
-        let Some(step) = list.steps.iter().take(match_steps).position(|(b, _)| *b == block) else {
+        let near = list.early.iter().map(|step| step + 1).max().unwrap_or(0) + match_steps;
+        let Some(step) = list.steps.iter().take(near).position(|(b, _)| *b == block) else {
             let listed = list.steps.iter().any(|(b, _)| b.file == block.file);
             if !listed && list.current.is_none_or(|b| b.file != block.file) {
                 return Met::Nothing;
@@ -172,14 +177,24 @@ impl Twin {
             return Met::Stranger;
         };
         list.history.push(false);
+        if list.early.contains(&step) {
+            return Met::Nothing;
+        }
+        list.early.push(step);
         list.matched += 1;
         let half = self.options.limits.list_entries as usize / 2;
         let ranges = |list: &NaiveList| list.steps.iter().filter(|(_, ends)| *ends).count();
         let before = ranges(list);
-        let passed: Vec<Block> = list.steps.drain(..=step).map(|(b, _)| b).collect();
-        list.current = Some(block);
+        let mut done = if any_order { (step + 1).saturating_sub(match_steps) } else { step + 1 };
+        while list.early.contains(&done) {
+            done += 1;
+        }
+        let passed: Vec<Block> = list.steps.drain(..done).map(|(b, _)| b).collect();
+        list.current = passed.last().copied().or(list.current);
         let after = ranges(list);
-        for passed in &passed[..step] {
+        let (referenced, early): (Vec<usize>, Vec<usize>) = list.early.iter().partition(|step| **step < done);
+        list.early = early.into_iter().map(|step| step - done).collect();
+        for (_, passed) in passed.iter().enumerate().filter(|(step, _)| !referenced.contains(step)) {
             let needed = self.lists[at].next_use(*passed).is_some();
             let own = self.whose(*passed) == Some(Whose::Manager(owner));
             let useless =
@@ -281,7 +296,10 @@ impl Twin {
             let coming = self.cached.iter().any(|c| c.block == block && c.arriving);
             !self.g.contains(&block) && !coming && !list.failed.contains(&block)
         };
-        list.steps.iter().position(|(block, _)| is_hole(*block))
+        list.steps
+            .iter()
+            .enumerate()
+            .position(|(step, (block, _))| is_hole(*block) && !list.early.contains(&step))
     }
 
     /// P8.
