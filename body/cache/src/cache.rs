@@ -132,7 +132,7 @@ impl Cache {
             revocation: options.revocation,
             seed: options.seed,
             log: options.log,
-            prefetching: options.prefetching(),
+            prefetching: options.prefetching(lending.is_some()),
             lookahead: options.lookahead,
             window: options.window,
             block_pages: cut.block_pages(),

@@ -24,6 +24,9 @@ pub(crate) const LENT_METADATA_BYTES: u64 = 48;
 /// Read at the start of a file for the kernel at least: as much as that reads of a file by itself,
 /// on disks with the usual readahead (V12 of the steward).
 pub(crate) const LENT_START_BYTES: u64 = 16 << 10;
+/// The kernel's readahead of one program has two requests in flight, of 128 KiB or of a block each.
+/// They come in any order, and a service thread may be late with one: twice that (P9).
+pub(crate) const LENT_DISORDER_BYTES: u64 = 512 << 10;
 /// Blocks a cache must have room for: fewer, and one large request could pin them all.
 const FRAMES_MIN: u64 = 4;
 
@@ -91,10 +94,16 @@ impl Default for Options {
 
 impl Options {
     /// Without scheduling there are no batches.
-    pub(crate) fn prefetching(&self) -> Prefetching {
+    pub(crate) fn prefetching(&self, lends: bool) -> Prefetching {
         let defaults = Prefetching::default();
         let batch = if self.order == Order::Arrival { 1 } else { defaults.batch };
-        Prefetching { batch, trusting: self.trusting, ..defaults }
+        let match_steps = if lends { self.lent_match_steps() } else { defaults.match_steps };
+        Prefetching { batch, match_steps, any_order: lends, trusting: self.trusting, ..defaults }
+    }
+
+    /// Blocks that the kernel asks for in an order of its own.
+    fn lent_match_steps(&self) -> u32 {
+        ((LENT_DISORDER_BYTES / self.block_bytes as u64) as u32).clamp(8, 64)
     }
 
     /// Pages of a block: as large as the kernel's, or as many as a steward knows. Memory goes back
