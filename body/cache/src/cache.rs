@@ -234,13 +234,8 @@ impl Cache {
             return Ok(use_bytes(&[]));
         }
         if let Some(reading) = self.read_in_place(request, length)? {
-            let is_partly_lent = self.hand_over(request, reading.bytes().len());
-            let result = use_bytes(reading.bytes());
-            drop(reading);
-            if is_partly_lent {
-                self.hold_rest(request, length);
-            }
-            return Ok(result);
+            self.hand_over(request, reading.bytes().len());
+            return Ok(use_bytes(reading.bytes()));
         }
         thread_local! {
             static GATHERED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -250,9 +245,7 @@ impl Cache {
                 gathered.resize(length, 0);
             }
             let done = self.gather(request, &mut gathered[..length])?;
-            if self.hand_over(request, done) {
-                self.hold_rest(request, done);
-            }
+            self.hand_over(request, done);
             Ok(use_bytes(&gathered[..done]))
         })
     }

@@ -390,29 +390,15 @@ impl Frames {
 
     /// The kernel gets what it asked for of a block: of a block that it has all of nothing is kept
     /// here (K2). A thread that reads it now is a user of the buffer, which stays as it is until
-    /// then (M2). Says whether the kernel has some of what is held, and not all.
-    pub(crate) fn hand_over(&mut self, block: Block, slab: &Slab) -> bool {
-        let Some((frame, slot)) = self.find(block) else { return false };
+    /// then (M2).
+    pub(crate) fn hand_over(&mut self, block: Block, slab: &Slab) {
+        let Some((frame, slot)) = self.find(block) else { return };
         let lent = self.lent(frame);
-        let is_held = slot.state == State::Ready && slot.has_buffer();
-        let rest = slot.held & !lent;
-        if is_held && rest.is_empty() {
+        if slot.state == State::Ready && slot.has_buffer() && (slot.held & !lent).is_empty() {
             *self.slot_mut(frame) = Slot { buffer: NONE, held: Pages::NONE, ..slot };
             self.buffers.put_back(slot.buffer, slab);
         }
         self.steward.weigh(block, (self.slot(frame).held | lent).count());
-        is_held && !rest.is_empty() && rest != slot.held
-    }
-
-    /// Of a buffer that no thread reads, pages that the kernel has are kept no more (K2).
-    pub(crate) fn hold_rest(&mut self, block: Block, slab: &Slab) {
-        let Some((frame, slot)) = self.find(block) else { return };
-        let rest = slot.held & !self.lent(frame);
-        // With nothing left the buffer goes when the kernel asks next.
-        if slot.state == State::Ready && slot.has_buffer() && slab.is_idle(slot.buffer) && !rest.is_empty() {
-            self.slot_mut(frame).held = rest;
-            self.buffers.keep_only(slot.buffer, rest, slab);
-        }
     }
 
     /// Pages of a block were read at that time: those for which that is a new reference.

@@ -11,9 +11,8 @@
 //! K1  A page is lent from when the kernel asks for it until the kernel tells that it left, or is
 //!     told to drop it. So the kernel never has more of a mount than what is believed, and what it
 //!     was told to drop and has not dropped yet.
-//! K2  What the kernel has of a block when it asked leaves the buffer, and the buffer with the last
-//!     of it. Its bytes are here as well once a program reads it past the page cache: others go on
-//!     to use the kernel's.
+//! K2  A block that the kernel has all of when it asked leaves its buffer. Its bytes are here as
+//!     well once a program reads it past the page cache: others go on to use the kernel's.
 //! K3  When the block of lent pages leaves, the kernel is told to drop them.
 //! K4  A page that is lent was referenced by that. The event of the read that brought it tells of
 //!     the same reference, and is not unseen again.

@@ -255,9 +255,7 @@ impl Buffers {
         }
     }
 
-    /// Memory of other pages than these goes back. The buffer is free, or its slot holds no others,
-    /// and no thread reads it.
-    pub(crate) fn keep_only(&mut self, buffer: u32, pages: Pages, slab: &Slab) {
+    fn keep_only(&mut self, buffer: u32, pages: Pages, slab: &Slab) {
         let backed = &mut self.backed[buffer as usize];
         let mut rest = *backed & !pages;
         self.backed_pages -= u64::from(rest.count());

@@ -195,34 +195,6 @@ fn whatever_happens_bytes_are_right_and_what_the_kernel_has_is_counted() {
     }
 }
 
-/// A miss at the start of a file brings more than was asked for. The rest is here, and what was
-/// asked for is not (K2): each page counts once.
-#[test]
-fn of_a_header_the_rest_of_what_was_read_with_it_is_here_and_each_page_counts_once() {
-    let mut kernel = Kernel::new(PolicyName::Lru, (3 * BLOCK) as usize);
-    let bytes_read = |kernel: &Kernel| kernel.cache.traffic().fetched_bytes / PAGE;
-    kernel.read(0, 100, 1);
-    assert_eq!(bytes_read(&kernel), 4, "V12");
-    assert_eq!(kernel.cache.held(FILE, 0, PAGE), 0, "the kernel has it");
-    assert_eq!(kernel.cache.held(FILE, 2 * PAGE, BLOCK), 2 * PAGE);
-    assert_eq!(kernel.cache.cached(FILE, 0, BLOCK), 4 * PAGE);
-    assert_eq!(kernel.cache.with_steward(|steward| steward.pages_used()), 4, "its weight");
-    kernel.check();
-    // The kernel gives the first page back, and asks for it again: of a block that is here no more
-    // than that is read.
-    kernel.drop_page(0);
-    kernel.check();
-    assert_eq!(kernel.cache.with_steward(|steward| steward.pages_used()), 3);
-    kernel.read(0, 100, 0);
-    assert_eq!(bytes_read(&kernel), 5, "no miss");
-    // The pages behind the header are here until the kernel asks for them.
-    kernel.read(2 * PAGE, 2 * PAGE, 0);
-    assert_eq!(bytes_read(&kernel), 5);
-    assert_eq!(kernel.cache.held(FILE, 0, BLOCK), 0);
-    assert_eq!(kernel.cache.with_steward(|steward| steward.pages_used()), 4);
-    kernel.check();
-}
-
 /// A scan that is read ahead costs what one that is not does: what was not read yet does not leave
 /// (K5).
 #[test]

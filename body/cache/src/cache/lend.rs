@@ -73,29 +73,17 @@ impl Cache {
     }
 
     /// A request was served with `length` bytes, which are about to be answered: what the kernel
-    /// gets is not kept here as well (K2). Says whether some of it still is, which goes
-    /// [afterwards](Self::hold_rest).
-    pub(super) fn hand_over(&self, request: &Request<'_>, length: usize) -> bool {
+    /// gets is not kept here as well (K2).
+    pub(super) fn hand_over(&self, request: &Request<'_>, length: usize) {
         if request.kernel.is_none() {
-            return false;
+            return;
         }
         let mut frames = self.lock();
-        let mut is_partly_lent = false;
         for (block, _) in self.cut_up(request.file, request.offset..request.offset + length as u64) {
-            is_partly_lent |= frames.hand_over(block, &self.slab);
+            frames.hand_over(block, &self.slab);
         }
         self.obey(&mut frames, None);
         self.wake(&frames);
-        is_partly_lent
-    }
-
-    /// The bytes of a request were used: pages that the kernel has of blocks that stay are not kept
-    /// here as well (K2). A thread that reads such a block meanwhile comes here in its turn.
-    pub(super) fn hold_rest(&self, request: &Request<'_>, length: usize) {
-        let mut frames = self.lock();
-        for (block, _) in self.cut_up(request.file, request.offset..request.offset + length as u64) {
-            frames.hold_rest(block, &self.slab);
-        }
     }
 
     /// The blocks that have these bytes, and which of their pages do.
