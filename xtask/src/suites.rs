@@ -22,7 +22,7 @@ const LONGEST: &str = "lab/dust/all";
 
 /// Suites of the mount that hold for both kinds of frames: they run once more with those that the
 /// kernel keeps. Each begins with these folders and names.
-const BOTH_FRAMES: [&str; 10] = [
+const BOTH_FRAMES: [&str; 9] = [
     "body/mount/adversary",
     "body/mount/control",
     "body/mount/exerciser",
@@ -30,7 +30,6 @@ const BOTH_FRAMES: [&str; 10] = [
     "body/mount/mappings",
     "body/mount/origins",
     "body/mount/reads",
-    "body/mount/revocation",
     "body/mount/rights",
     "body/mount/semantics",
 ];
